@@ -1,7 +1,7 @@
 """Compiles the agent's hot path when loaderwatch is built or installed.
 
-Where that cannot be (another system than Linux, another Python than CPython, no compiler, no headers of Python) the package is complete without it: the same
-is there in Python, and costs a training step some microseconds more.
+It is compiled only on Linux, for CPython, with a compiler and Python's headers. Without it the package is
+still complete: the same code exists in Python, and costs a training step some microseconds more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CompiledHotPath(BuildHookInterface[Any]):
 
 
 def compile_to(target: Path, source: Path) -> str | None:
-    """Compile the hot path against this Python's headers and the layout beside it; why not, if it could not be."""
+    """Compile the hot path with this Python's headers and the layout; return why it failed, or None."""
     if sys.platform != "linux":
         return "only on Linux"
     if sys.implementation.name != "cpython":

@@ -43,8 +43,8 @@ from benchmarks.envelopes import PER_S, RUN, Streamer, streamers
 from benchmarks.meter import Meter
 from benchmarks.serving import TOKEN, Serving, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
-from loaderwatch.server.envelope_intervals import envelope_s
-from loaderwatch.server.store.clickhouse.run_owner import Server, owner_of
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server, owner_of
+from loaderwatch.server.times import envelope_s
 
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0

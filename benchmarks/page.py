@@ -147,7 +147,8 @@ NOTE: Final = """(() => {
   const wanted = %s;
   const look = () => {
     for (const [name, selector] of Object.entries(wanted))
-      if (window.noted[name] === undefined && document.querySelector(selector) !== null) window.noted[name] = performance.now();
+      if (window.noted[name] === undefined && document.querySelector(selector) !== null)
+        window.noted[name] = performance.now();
   };
   new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true });
 })();"""

@@ -30,11 +30,11 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.server.encoding import encode_json
-from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.live.summary import outline, summary_of
 from loaderwatch.server.process import suit_many_ranks
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.times import envelope_s
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete
 

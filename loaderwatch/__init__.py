@@ -160,12 +160,12 @@ def _agent() -> Any:
     global _failed
     if _failed:
         return None
-    from loaderwatch.agent.guard import guard, say, shield
+    from loaderwatch.agent.guard import guard, in_own_language, say, shield
 
     module = shield(importlib.import_module)("loaderwatch.agent.attach")
     if module is None:
         _failed = True
-        say(f"cannot be loaded here ({guard.last}); training goes on unwatched")
+        say(in_own_language("agent-not-loaded", fault=guard.last))
     return module
 
 

@@ -1,1 +1,1 @@
-"""Advice beyond findings: what a change would give, computed from what was measured."""
+"""Advice beyond findings: the gain of a change, computed from measurements."""

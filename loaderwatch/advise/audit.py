@@ -1,7 +1,4 @@
-"""The audit of a configuration: every check, over the facts of all ranks.
-
-Nothing here waits for a stall to happen.
-"""
+"""The audit of a configuration: every check, over the facts of all ranks. It needs no stall to happen."""
 
 from __future__ import annotations
 
@@ -10,18 +7,34 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise import (
-    batches,
-    epoch_start,
-    options,
-    prefetch,
-    sharding,
-    threads,
-    workers,
-)
-from loaderwatch.advise.advice import by_severity, worded
+from loaderwatch.advise import batches, epoch_start, options, prefetch, sharding, threads, workers
 from loaderwatch.advise.facts import Facts
-from loaderwatch.core.answers import Advice, Finding
+from loaderwatch.core.answers import Advice, Finding, Severity, Text
+from loaderwatch.texts import say
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
+"""Severities in rising order. "info" is worth knowing, "warning" costs time, "critical" fails or hangs."""
+
+
+def by_severity(found: list[Advice]) -> list[Advice]:
+    """Return the advice, worst first; the same advice of several ranks for loaders of one name, once."""
+    merged: dict[tuple[str, str | None], Advice] = {}
+    for advice in sorted(found, key=lambda a: -SEVERITIES.index(a.severity)):
+        key = (advice.check, advice.loader)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = advice
+        else:
+            ranks = sorted({*known.ranks, *advice.ranks})
+            merged[key] = msgspec.structs.replace(known, ranks=ranks)
+    return list(merged.values())
+
+
+def worded(advice: Advice) -> Advice:
+    """Return the advice with English sentences, for readers without a catalogue."""
+    what, why, change = (say(Text(advice.rule, advice.params, part)) for part in ("what", "why", "change"))
+    return msgspec.structs.replace(advice, what=what, why=why, change=change)
+
 
 CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     options.refused,
@@ -36,24 +49,24 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
 )
 
 SAYS_HOW_MANY: Final = frozenset({"S01", "S02", "S03", "S04", "S07", "S08", "S43", "S49", "S55"})
-"""Scenarios whose advice says how many workers to have, or that more of them are no cure; S43 and S55 hold one of the others."""
+"""Scenarios whose advice says how many workers to use, or that more are no cure; S43, S55 include such."""
 
 
 def audit(facts: Facts) -> list[Advice]:
-    """Return all advice on a configuration, the worst first; empty when there is none."""
+    """Return all advice on a configuration, worst first; empty if there is none."""
     made_at = {loader.info.name: loader.made_at for loader in facts.loaders}
-    found = [advice for check in CHECKS for advice in check(facts)]
+    advices = [advice for check in CHECKS for advice in check(facts)]
     placed = [
         msgspec.structs.replace(advice, where=advice.where or made_at.get(advice.loader or ""))
-        for advice in found
+        for advice in advices
     ]
     return [worded(advice) for advice in by_severity(placed)]
 
 
 def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
-    """Leave out how many workers to have where an open finding of the same rank says so, also one that people know of.
+    """Leave out advice on the number of workers if an open finding of the same rank gives one.
 
-    The finding's number is measured, this one is reckoned from the configuration; a page that gives two gives none.
+    The finding's number is measured, the audit's is computed; two numbers on a page would contradict.
     """
     told = [
         finding.rank
@@ -61,7 +74,9 @@ def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
         if finding.state != "resolved" and finding.scenario in SAYS_HOW_MANY
     ]
     return [
-        one
-        for one in advice
-        if not (one.check.startswith("workers-") and any(rank is None or rank in one.ranks for rank in told))
+        item
+        for item in advice
+        if not (
+            item.check.startswith("workers-") and any(rank is None or rank in item.ranks for rank in told)
+        )
     ]

@@ -1,7 +1,4 @@
-"""What a batch is made of, and whether a sample can be read at all.
-
-Both are known from the few samples that ``doctor`` reads.
-"""
+"""The content of a batch, and whether samples can be read at all, from the few that ``doctor`` reads."""
 
 from __future__ import annotations
 
@@ -12,20 +9,18 @@ from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice, Text
 
 MANY_TENSORS: Final = 200
-"""Tensors in a batch above which it is dear to hand over.
-
-Each costs the training thread a file descriptor and a map; measured 500 tensors ≈ 80 ms (pytorch#24984).
-"""
+"""Tensors in a batch above which its handover is expensive. Each costs the training thread a file descriptor
+and a map; measured: 500 tensors ≈ 80 ms (pytorch#24984)."""
 MANY_OBJECTS: Final = 20_000
 LARGE_ARRAYS_BYTES: Final = 8e6
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find samples that cannot be read, and batches that are dear to hand over."""
-    found = []
+    """Find unreadable samples, and batches with an expensive handover."""
+    advices = []
     for loader in facts.loaders:
-        found += [_unreadable(loader), _delivery(loader)]
-    return [advice for advice in found if advice is not None]
+        advices += [_unreadable(loader), _delivery(loader)]
+    return [advice for advice in advices if advice is not None]
 
 
 def _unreadable(loader: LoaderFacts) -> Advice | None:

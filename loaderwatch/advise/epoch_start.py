@@ -1,4 +1,4 @@
-"""How workers come to life: once or every epoch, inheriting the dataset or having it pickled to them."""
+"""How workers start: once or every epoch, with an inherited or a pickled dataset."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.measures.statistics import ratio
 
 RESTART_RATIO: Final = 0.05
-"""Share of an epoch from which starting workers anew is worth a word."""
+"""Share of an epoch from which restarting the workers is worth advice."""
 RESTART_S: Final = 0.3
 LARGE_PICKLE_BYTES: Final = 50e6
 SLOW_PICKLE_S: Final = 0.5
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find workers started anew each epoch, datasets that have to be pickled, and a missing main guard."""
-    found = []
+    """Find workers restarted each epoch, datasets that must be pickled, and a missing main guard."""
+    advices = []
     for loader in facts.loaders:
-        found += [_restarting(facts, loader), _pickled(loader), _unguarded(facts, loader)]
-    return [advice for advice in found if advice is not None]
+        advices += [_restarting(facts, loader), _pickled(loader), _unguarded(facts, loader)]
+    return [advice for advice in advices if advice is not None]
 
 
 def _inherits(loader: LoaderFacts) -> bool:
@@ -35,7 +35,7 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
     measured = loader.starts > 0 and math.isfinite(loader.start_s)
     share = ratio(loader.start_s, loader.epoch_s) if measured else math.nan
     if measured and (loader.start_s < RESTART_S or share < RESTART_RATIO):
-        return None  # it was measured, and it does not matter
+        return None  # measured, and it does not matter
     start = "measured" if measured else "forked" if _inherits(loader) else "spawned"
     return Advice(
         check="persistent-workers",

@@ -1,7 +1,4 @@
-"""The facts of a configuration, at which the audit looks.
-
-They are built from a live or recorded window, or by ``doctor``.
-"""
+"""The facts of a configuration for the audit, from a live or recorded window, or from ``doctor``."""
 
 from __future__ import annotations
 
@@ -19,48 +16,48 @@ from loaderwatch.detect.measures.statistics import known, last, mean, quantile, 
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
 
 MEASURED_STEPS = 20
-"""How many steps tell the steady state; fewer say nothing about it."""
+"""Steps needed for the steady state; fewer say nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """A machine as its training processes see it. Numbers are NaN where not known."""
+    """A machine as its training processes see it. Unknown numbers are NaN."""
 
     name: str
     cpus: int
     usable_cpus: float = math.nan  # min(affinity, cgroup quota)
     quota_cpus: float = math.nan
     shm_bytes: float = math.nan
-    shm_used_bytes: float = 0.0  # by others than this run's batches
+    shm_used_bytes: float = 0.0  # by others, without this run's batches
     has_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One loader of one rank: its configuration and, where known, how it does. Numbers are NaN where not."""
+    """The configuration of a loader on one rank and, if known, its measurements. Unknown numbers are NaN."""
 
     rank: int
     host: str
     info: LoaderInfo
-    fetch_s: float = math.nan  # mean, reading and collating a batch
-    fetch_tail_s: float = math.nan  # its 99.9th percentile, without the one worst sample of the dataset
+    fetch_s: float = math.nan  # mean time to read and collate a batch
+    fetch_tail_s: float = math.nan  # 99.9th percentile of that time, without the dataset's worst sample
     fetch_cpu_ratio: float = math.nan  # share of a fetch that computes
     batch_bytes: float = math.nan
-    read_bytes: float = math.nan  # mean, read for a batch from files or sockets
+    read_bytes: float = math.nan  # mean bytes read per batch from files or sockets
     step_s: float = math.nan
     first_wait_s: float = math.nan  # the longest first wait of an epoch
-    starts: int = 0  # epochs that started workers anew, the first one left out
-    start_s: float = math.nan  # mean until their first batch
-    rebuilt: int = 0  # of those epochs, how many a newly built loader began
+    starts: int = 0  # epochs that restarted workers, without the first epoch
+    start_s: float = math.nan  # mean time until their first batch
+    rebuilt: int = 0  # of those epochs, how many a newly built loader started
     epoch_s: float = math.nan  # mean length of an epoch
-    worker_threads: float = math.nan  # the most that a worker has
-    worker_cpu_ratio: float = math.nan  # of one core, the mean over busy workers
+    worker_threads: float = math.nan  # the most threads of a worker
+    worker_cpu_ratio: float = math.nan  # of one core, mean over busy workers
     probe: LoaderProbe | None = None
     made_at: str | None = None  # "train.py:38"
 
     @property
     def workers(self) -> int:
-        """Return the number of worker processes; 0 for loaders that have no such notion."""
+        """The number of worker processes; 0 for loaders without workers."""
         return self.info.num_workers or 0
 
     @property
@@ -70,23 +67,23 @@ class LoaderFacts:
 
     @property
     def in_flight(self) -> int:
-        """Return the most batches that exist at once: read ahead, delivered, and the one in the loop."""
+        """The most batches that exist at once: read ahead, delivered, and the one in the loop."""
         ahead = self.workers * (self.info.prefetch_factor or 2)
         return (ahead if self.info.batches is None else min(ahead, max(1, self.info.batches))) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All the facts that the audit looks at, of every rank and host of a run or script."""
+    """All facts for the audit, of every rank and host of a run or script."""
 
     loaders: list[LoaderFacts]
     processes: Mapping[int, ProcessInfo]  # by rank
     hosts: Mapping[str, HostFacts]
     world_size: int = 1
-    reports: Mapping[int, ScriptReport] | None = None  # by rank; only of a script that ``doctor`` looks at
+    reports: Mapping[int, ScriptReport] | None = None  # by rank; only of a script that ``doctor`` checks
 
     def host_of(self, loader: LoaderFacts) -> HostFacts | None:
-        """Return the loader's machine; None if it is not known."""
+        """Return the loader's machine; None if unknown."""
         return self.hosts.get(loader.host)
 
     def on_host(self, name: str) -> list[LoaderFacts]:
@@ -98,7 +95,7 @@ class Facts:
         return len({loader.rank for loader in self.on_host(name)})
 
     def torch_of(self, rank: int) -> tuple[int, int] | None:
-        """Return the rank's torch version, as (major, minor); None if it is not known."""
+        """Return the rank's torch version, as (major, minor); None if unknown."""
         process = self.processes.get(rank)
         parts = ((process.torch if process else None) or "").split("+")[0].split(".")
         try:
@@ -108,10 +105,7 @@ class Facts:
 
 
 def facts_of(window: RunWindow) -> Facts:
-    """Return what a window tells of a run's configuration.
-
-    A loader that is built anew for every epoch counts once.
-    """
+    """Return a run's configuration as a window shows it. A loader rebuilt for every epoch counts once."""
     window = joined(window)
     return Facts(
         loaders=[
@@ -126,7 +120,7 @@ def facts_of(window: RunWindow) -> Facts:
 
 
 def facts_of_script(reports: list[ScriptReport], host: HostFacts) -> Facts:
-    """Return what a script told that ran up to its first batch, with all its ranks on this machine."""
+    """Return the facts of a script that ran up to its first batch, with all ranks on this machine."""
     return Facts(
         loaders=[
             _probed(report, info, next((p for p in report.probes if p.loader == info.loader), None), host)
@@ -169,7 +163,7 @@ def _host_facts(host: HostWindow) -> HostFacts:
     )
     if not math.isfinite(total) and host.info.shm_bytes is not None:
         total = float(host.info.shm_bytes)
-    # What is used now holds this run's own batches; the least ever used comes nearest to the others' share.
+    # The present use includes this run's own batches; the least ever used is closest to the others' share.
     least = known(host.hosts["shm_used_bytes"])
     return HostFacts(
         name=host.info.name,
@@ -188,7 +182,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
     fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine_fetches]), seconds(fetches["cpu_ns"][mine_fetches])
     sizes = fetches["bytes"][mine_fetches]
     sizes = sizes[(sizes != UNKNOWN) & (sizes > 0)]
-    # A worker opens its files, and imports, with its first batch.
+    # A worker opens its files and imports modules with its first batch.
     first = fetches["ordinal"][mine_fetches] == 0
     both = np.isfinite(fetch_s) & np.isfinite(cpu_s)
     step_rows = between_s(steps)[steps["loader"] == info.loader]
@@ -225,7 +219,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
 
 
 def _read_bytes(rank: RankWindow, loader: int, began_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
-    """Return the mean bytes that are read from one fetch of a loader to the next; NaN for fewer than two fetches."""
+    """Return the mean bytes read between two fetches of a loader; NaN for fewer than two fetches."""
     if began_ns.size < 2:
         return math.nan
     first_ns, last_ns = int(began_ns.min()), int(began_ns.max())
@@ -236,9 +230,9 @@ def _worst_sample(
     slow_index: np.ndarray[tuple[int], np.dtype[np.int64]],
     fetch_s: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return the mask, shape (fetches,), of those that the one worst sample makes slow, epoch after epoch.
+    """Return the mask, shape (fetches,), of fetches that the single worst sample makes slow in every epoch.
 
-    That sample wants mending, not more prefetch.
+    That sample must be repaired; more prefetch does not help.
     """
     if not np.isfinite(fetch_s).any():
         return np.zeros(fetch_s.size, dtype=np.bool_)

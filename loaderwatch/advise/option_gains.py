@@ -1,4 +1,4 @@
-"""What options of a running loader would bring that need no play of its batches: each as a range of the run's time, and what it rests on."""
+"""Gains of loader options without a simulation of batches: each a range of the run's time and its basis."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from loaderwatch.pipeline.simulation import iteration_s
 from loaderwatch.texts import say
 
 LATELY: Final = 200
-"""Steps whose copies to the GPU are looked at."""
+"""Steps whose copies to the GPU are considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An option and the shares (0 to 1) of the run's time that it saves at least and at most; below 0 where it costs some.
+    """An option and the least and most of the run's time that it saves (shares, 0 to 1); below 0 it costs.
 
-    ``per_epoch_s`` is what it saves of an epoch at most, None for what acts on each batch.
+    ``per_epoch_s``: the most it saves per epoch; None if it acts on each batch.
     """
 
     change: str
     least_ratio: float
     most_ratio: float
-    basis: Text  # what it rests on
+    basis: Text  # the measurement behind the range
     per_epoch_s: float | None = None
 
     @property
     def rests_on(self) -> str:
-        """What it rests on, in English."""
+        """The basis of the range, in English."""
         return say(self.basis)
 
 
@@ -46,13 +46,11 @@ class _Known:
 
 
 def estimates_of(window: RunWindow, rank: int, loader: int, played: WhatIf) -> list[Estimate]:
-    """Return what other options would bring to a loader for which settings were played; those that are set already are left out.
+    """Return the gains of other options for a simulated loader, without options that are already set.
 
-    None of them is played for what the model makes of it: ``batch_size`` is that of the loader alone.
+    The effect on the model is not considered: ``batch_size`` is only about the loader.
     """
-    facts = next(
-        (one for one in facts_of(window).loaders if (one.rank, one.info.loader) == (rank, loader)), None
-    )
+    facts = next((f for f in facts_of(window).loaders if (f.rank, f.info.loader) == (rank, loader)), None)
     if facts is None:
         return []
     known = _Known(window.ranks[rank], facts, played)
@@ -108,12 +106,7 @@ def _batch_size(k: _Known) -> Estimate | None:
     now_s = iteration_s(k.played.pipeline, today)
     times = [iteration_s(replace(pipeline, step_s=factor * pipeline.step_s), today) for factor in (2, 1)]
     least, most = (1 - ratio(each_s / 2, now_s) for each_s in times)
-    return Estimate(
-        f"batch_size={2 * samples}",
-        least,
-        most,
-        Text("option-batch-size"),
-    )
+    return Estimate(f"batch_size={2 * samples}", least, most, Text("option-batch-size"))
 
 
 def _pin_memory(k: _Known) -> Estimate | None:

@@ -1,4 +1,4 @@
-"""Single options: what ``DataLoader`` refuses, pinned memory, timeout, snapshots; and the flight recorder of the ranks' collectives."""
+"""Single options: calls that ``DataLoader`` refuses, pinning, timeout, snapshots, the flight recorder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
 
 TIMEOUT_ROOM: Final = 3.0
-"""A timeout shorter than this many times the slowest wait so far turns a hiccup into a crash."""
+"""A timeout below this multiple of the slowest wait so far turns a hiccup into a crash."""
 
 _REFUSALS: Final = {
     "persistent_workers option needs num_workers > 0": "persistent-workers",
@@ -20,13 +20,13 @@ _REFUSALS: Final = {
 
 
 def refused(facts: Facts) -> list[Advice]:
-    """Return the calls that ``DataLoader`` itself refuses, in words that tell what to do; as a rule all ranks have the same one."""
-    found = []
+    """Return the calls that ``DataLoader`` refuses, with what to do; usually all ranks have the same."""
+    advices = []
     for rank, report in (facts.reports or {}).items():
         if report.refusal is None:
             continue
         option = next((option for part, option in _REFUSALS.items() if part in report.refusal), "other")
-        found.append(
+        advices.append(
             Advice(
                 check="refused",
                 severity="critical",
@@ -36,15 +36,15 @@ def refused(facts: Facts) -> list[Advice]:
                 ranks=[rank],
             )
         )
-    return found
+    return advices
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find what to change in single options of each loader."""
-    found = []
+    """Find what to change in each loader's single options."""
+    advices = []
     for loader in facts.loaders:
-        found += [_pinning(facts, loader), _timeout(loader), _nothing_ahead(loader), _snapshots(loader)]
-    return [advice for advice in found if advice is not None]
+        advices += [_pinning(facts, loader), _timeout(loader), _nothing_ahead(loader), _snapshots(loader)]
+    return [advice for advice in advices if advice is not None]
 
 
 def _pinning(facts: Facts, loader: LoaderFacts) -> Advice | None:
@@ -119,7 +119,7 @@ def _nothing_ahead(loader: LoaderFacts) -> Advice | None:
 
 
 def _snapshots(loader: LoaderFacts) -> Advice | None:
-    """Find snapshots with every batch: 10 ms became 2 s per iteration with a large state (torchdata#1317)."""
+    """Find snapshots after every batch: with large state, 10 ms became 2 s a step (torchdata#1317)."""
     if loader.info.snapshot_every_n_steps != 1 or not loader.workers:
         return None
     return Advice(
@@ -133,7 +133,7 @@ def _snapshots(loader: LoaderFacts) -> Advice | None:
 
 
 def flight_recorder(facts: Facts) -> list[Advice]:
-    """Find a run on NCCL whose ranks write no dump when a collective times out."""
+    """Find an NCCL run whose ranks write no dump when a collective times out."""
     blind = sorted(
         rank
         for rank, process in facts.processes.items()
@@ -141,11 +141,4 @@ def flight_recorder(facts: Facts) -> list[Advice]:
     )
     if not blind:
         return []
-    return [
-        Advice(
-            check="flight-recorder",
-            severity="info",
-            rule="flight-recorder",
-            ranks=blind,
-        )
-    ]
+    return [Advice(check="flight-recorder", severity="info", rule="flight-recorder", ranks=blind)]

@@ -12,22 +12,22 @@ from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed
 
 TIGHT_RATIO: Final = 0.8
 CONTAINER_SHM_BYTES: Final = 64 * 2**20
-"""What Docker and Kubernetes give a container that asks for nothing (pytorch#5040)."""
+"""The default of Docker and Kubernetes for a container (pytorch#5040)."""
 ENOUGH_TIMES: Final = 1.5
-"""Times what the batches in flight need that is advised as the size of /dev/shm."""
+"""The advised size of /dev/shm, as a multiple of what the batches in flight need."""
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find loaders whose slow fetches outlast the batches ready, and machines short of shared memory."""
+    """Find loaders whose slow fetches outlast the ready batches, and machines short of shared memory."""
     found = [advice for loader in facts.loaders if (advice := _jitter(facts, loader)) is not None]
     found += [advice for host in facts.hosts.values() if (advice := _shared_memory(facts, host)) is not None]
     return found
 
 
 def _jitter(facts: Facts, loader: LoaderFacts) -> Advice | None:
-    """Find slow fetches that outlast the batches that lie ready, or return None.
+    """Find slow fetches that outlast the ready batches, if the mean fetch is fast enough.
 
-    This is only done where the mean fetch is fast enough: prefetching more gives no throughput.
+    Otherwise more prefetch gives no throughput.
     """
     workers, ahead = loader.workers, loader.info.prefetch_factor
     if not workers or not ahead or not loader.trains or not loader.step_s > 0:
@@ -102,7 +102,7 @@ def _shared_memory(facts: Facts, host: HostFacts) -> Advice | None:
 
 
 def _lower(sized: list[LoaderFacts], by: float) -> dict[str, Param]:
-    """Return what to lower so that batches in flight need only the share ``by`` of what they need now."""
+    """Return what to lower so that batches in flight need only the share ``by`` of today's need."""
     largest = max(sized, key=lambda loader: loader.in_flight * loader.batch_bytes)
     now = largest.info.prefetch_factor or 2
     factor = math.floor(now * by)

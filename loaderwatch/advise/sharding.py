@@ -1,4 +1,4 @@
-"""How ranks and workers share the data: each its part, equal parts, and another order every epoch."""
+"""How ranks and workers share the data: each reads its own part, equal parts, in a new order every epoch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.iterable_datasets import copies
 
 NEW_BUFFER_SWITCH = (2, 13)
-"""The torch version from which DDP has ``forward_sync_buffers``.
-
-It deprecates ``broadcast_buffers`` (pytorch#178054).
-"""
+"""First torch version with DDP's ``forward_sync_buffers``; it deprecates the old name (pytorch#178054)."""
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find what goes wrong between ranks, streams that are not split, and shards that do not divide evenly."""
-    found = [
+    """Find faults between ranks, streams that are not split, and shards that do not divide evenly."""
+    advices = [
         advice
         for loader in facts.loaders
         for advice in (
@@ -31,9 +28,9 @@ def check(facts: Facts) -> list[Advice]:
     by_name: dict[str, list[LoaderFacts]] = defaultdict(list)
     for loader in facts.loaders:
         by_name[loader.info.name].append(loader)
-    found += [advice for same in by_name.values() if (advice := _uneven(facts, same)) is not None]
-    found += _buffers(facts)
-    return found
+    advices += [advice for same in by_name.values() if (advice := _uneven(facts, same)) is not None]
+    advices += _buffers(facts)
+    return advices
 
 
 def _same_order(loader: LoaderFacts) -> Advice | None:
@@ -55,10 +52,7 @@ def _same_order(loader: LoaderFacts) -> Advice | None:
 
 
 def _epoch_never_set(facts: Facts, loader: LoaderFacts) -> Advice | None:
-    """Find, before the run, a sampler whose epoch is never set.
-
-    The script iterates the loader itself, and its source never says set_epoch.
-    """
+    """Find, before the run, a sampler whose epoch is never set by a script that iterates the loader."""
     report = (facts.reports or {}).get(loader.rank)
     if report is None or not loader.trains or loader.info.loader not in report.epoch_never_set:
         return None
@@ -81,7 +75,7 @@ def _shards(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return None
     few = shards < readers
     if not few and shards >= 4 * readers:
-        return None  # each reader has several, so that one more for some is a small imbalance
+        return None  # each reader has several, so one more for some is a small imbalance
     ranks = facts.world_size
     fewer = max((n for n in range(1, workers) if shards % (n * max(1, ranks)) == 0), default=None)
     return Advice(
@@ -103,7 +97,7 @@ def _shards(facts: Facts, loader: LoaderFacts) -> Advice | None:
 
 
 def _copies(loader: LoaderFacts) -> Advice | None:
-    """Find a stream whose workers each deliver all of it (pytorch/pytorch's documentation of IterableDataset warns of it)."""
+    """Find a stream that each worker delivers in full (PyTorch's docs of IterableDataset warn of it)."""
     times, name = copies(loader.info), loader.info.name
     if times < 2:
         return None
@@ -160,7 +154,7 @@ def _buffers(facts: Facts) -> list[Advice]:
 
 
 def switch(facts: Facts) -> str:
-    """Return the DDP argument of this torch version that stops the sending around of buffers."""
+    """Return the DDP argument of this torch version that stops the broadcast of buffers."""
     versions = [version for rank in facts.processes if (version := facts.torch_of(rank)) is not None]
     new = not versions or min(versions) >= NEW_BUFFER_SWITCH
     return "forward_sync_buffers" if new else "broadcast_buffers"

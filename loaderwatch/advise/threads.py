@@ -1,8 +1,7 @@
 """Threads that numeric libraries start inside workers.
 
-``torch.set_num_threads`` in the training process does not reach workers, and a worker itself only limits
-torch's own threads to one; OpenBLAS, MKL, OpenCV, numexpr and rayon start one per CPU in each (pytorch#20311,
-pytorch#22451).
+``torch.set_num_threads`` in the training process does not reach workers. A worker limits only torch's
+threads, to one. OpenBLAS, MKL, OpenCV, numexpr, rayon start one per CPU (pytorch#20311, pytorch#22451).
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.core.facts import LoaderProbe
 
 OWN_THREADS: Final = 2
-"""A worker's main thread, and the one that feeds its result queue."""
+"""A worker's main thread, and the thread that feeds its result queue."""
 BUSY_RATIO: Final = 1.1
-"""CPUs that a worker keeps busy, above which more than one of its threads computes."""
+"""CPUs that a worker keeps busy. Above it, more than one of its threads computes."""
 COMPUTES_RATIO: Final = 0.5
 OTHERS_RATIO: Final = 0.25
-"""Share of a worker's CPU time, 0 to 1, from which threads other than the reading one compute.
-
-An idle helper (a client's event loop) is none of these.
-"""
+"""Share (0 to 1) of a worker's CPU time from which threads besides the reading one compute. An idle helper,
+such as a client's event loop, is below it."""
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find loaders whose workers compute with several threads each, or will."""
+    """Find loaders whose workers compute with several threads each, or will do so."""
     return [advice for loader in facts.loaders if (advice := _threaded(facts, loader)) is not None]
 
 
@@ -37,8 +34,8 @@ def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
     threads = _threads(loader)
     host = facts.host_of(loader)
     usable = host.usable_cpus if host is not None else math.nan
-    computing = sum(one.workers for one in facts.on_host(loader.host) if one.trains) or loader.workers
-    # Threads that fit onto the CPUs are a choice; what hurts is workers × threads beyond them.
+    computing = sum(other.workers for other in facts.on_host(loader.host) if other.trains) or loader.workers
+    # Threads that fit onto the CPUs are a choice; only workers × threads beyond the CPUs hurt.
     if threads <= 1 or not computing * threads > usable:
         return None
     limits = (facts.processes[loader.rank].thread_limits if loader.rank in facts.processes else None) or {}
@@ -62,7 +59,7 @@ def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
 
 
 def _threads(loader: LoaderFacts) -> int:
-    """Return how many threads a worker computes with; 1 when there is no sign of more."""
+    """Return how many threads a worker computes with; 1 without a sign of more."""
     probe = loader.probe
     if probe is not None:
         several = (probe.threads or 1) > 1 and loader.fetch_cpu_ratio > COMPUTES_RATIO

@@ -1,7 +1,7 @@
-"""What other settings of a running loader would give: steps per second, with a range, and the memory that they cost.
+"""The effect of other settings of a running loader: steps per second, with a range, and their memory.
 
-Each setting is played with the fetches and steps that were measured (``simulation``). The same is done with the settings that
-run now: by how much the play misses today's speed is how far the others may be off, too, and widens their range.
+Each setting is simulated with the measured fetches and steps (``simulation``), also the present one. The
+error of the simulation for today's speed also widens the range of the others.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ MOST_WORKERS: Final = 32
 LEAST_NUMBERS: Final = 8
 FACTORS: Final = (1, 2, 4, 8, 16)
 FEW_FETCHES: Final = 8
-"""Fetches below which nothing is played: their spread is not known."""
+"""With fewer fetches nothing is simulated, because their spread is unknown."""
 PLAYS: Final = 4
-"""Places at which the play begins in what was measured, and nearly as many other orders of it for the range."""
+"""Places in the data where the simulation starts; almost as many other orders of it give the range."""
 BLOCK: Final = 8
 """Batches that stay together when the order changes, so that a burst stays one."""
 MOST_OFF: Final = 1.5
-"""Times by which the play may miss today's speed: beyond that the loop waits for something that is not played, and nothing is told."""
+"""Factor by which the simulation may miss today's speed. Beyond it the loop waits for something else."""
 MOST_DELAY: Final = 0.9
 HANDOVER_S: Final = 0.02
-"""What a batch that lies ready may take the loop at most, in seconds: what is more is a wait for something else."""
+"""Longest handover of a ready batch to the loop, in seconds. More is a wait for something else."""
 SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Settings of a loader and what they would give.
+    """Settings of a loader and their effect.
 
-    Times are in seconds per iteration, ``gain_ratio`` is a share of the run's time, 0 to 1; ``memory_bytes`` is that of the
-    batches which are read ahead, None where their size is not known.
+    Times are in seconds per iteration; ``gain_ratio`` is a share of the run's time, 0 to 1. ``memory_bytes``
+    is the size of the batches read ahead; None if unknown.
     """
 
     setting: Setting
@@ -53,41 +53,42 @@ class Option:
 
     @property
     def steps_per_s(self) -> float:
-        """Return the batches per second that these settings give."""
+        """The batches per second with these settings."""
         return 1 / self.iteration_s
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What other settings of one loader would give, and what that rests on; times in seconds per batch."""
+    """The effect of other settings of one loader, and its basis; times in seconds per batch."""
 
     today: Option
-    measured_s: float  # an iteration, as it is now
-    workers: list[Option]  # one for each number of workers, with today's prefetch_factor
-    knee: int  # the fewest of them that are as good as any
+    measured_s: float  # the present iteration
+    workers: list[Option]  # one per number of workers, with today's prefetch_factor
+    knee: int  # the fewest workers that are as good as any number
     others: list[Option]  # today's or the knee's workers with another prefetch_factor, and out of order
-    pipeline: Pipeline  # what was measured, and is played
+    pipeline: Pipeline  # the measured data for the simulation
 
     @property
     def fetches(self) -> int:
-        """Return how many fetches were measured."""
+        """How many fetches were measured."""
         return int(self.pipeline.fetch_s.size)
 
     @property
     def fetch_s(self) -> float:
-        """Return the mean seconds of a fetch."""
+        """The mean seconds of a fetch."""
         return float(self.pipeline.fetch_s.mean())
 
     @property
     def step_s(self) -> float:
-        """Return the mean seconds of a step."""
+        """The mean seconds of a step."""
         return float(self.pipeline.step_s.mean())
 
 
 def what_if(run: RunEvidence, rank: int, loader: int) -> WhatIf | None:
-    """Return what other settings would give for a loader of a rank.
+    """Return the effect of other settings for a loader of a rank.
 
-    None when it is not being iterated, is no DataLoader, too few of its fetches are known, or they do not explain today's speed.
+    None if the loader is not being iterated or is no DataLoader, too few of its fetches are known, or the
+    fetches do not explain today's speed.
     """
     found = run.ranks.get(rank)
     info = next((one for one in found.process.loaders if one.loader == loader), None) if found else None
@@ -109,7 +110,7 @@ def what_if(run: RunEvidence, rank: int, loader: int) -> WhatIf | None:
 
     def option(one: Setting) -> Option:
         middle_s, least_s, most_s = _played(pipeline, one)
-        gain = max(0.0, 1 - middle_s / played_s[0])  # what the play misses of today's speed is no gain
+        gain = max(0.0, 1 - middle_s / played_s[0])  # the simulation's error for today's speed is no gain
         ahead = one.num_workers * one.prefetch_factor
         memory = int(ahead * batch_bytes) if math.isfinite(batch_bytes) else None
         return Option(one, middle_s, min(least_s, least_s * off), max(most_s, most_s * off), gain, memory)
@@ -133,7 +134,7 @@ def what_if(run: RunEvidence, rank: int, loader: int) -> WhatIf | None:
 
 
 def _numbers(pipeline: Pipeline, today: Setting) -> list[int]:
-    """Return the numbers of workers to play: those that may bring something, up to twice what does, and today's."""
+    """Return the numbers of workers to simulate: up to twice the useful number, and today's."""
     step_s = float(pipeline.step_s.mean()) + pipeline.handover_s
     most = math.ceil(2 * float(pipeline.fetch_s.mean()) / step_s - 0.02) if step_s > 0 else MOST_WORKERS
     most = max(LEAST_NUMBERS, 2 * today.num_workers, most)
@@ -143,14 +144,14 @@ def _numbers(pipeline: Pipeline, today: Setting) -> list[int]:
 
 
 def _played(pipeline: Pipeline, setting: Setting) -> tuple[float, float, float]:
-    """Return the mean seconds of an iteration with a setting, and the least and the most over several orders.
+    """Return the mean seconds of an iteration with a setting, and the least and most over several orders.
 
-    The mean is of the measured order, begun at several batches: how far slow ones lie apart, and which worker gets them, decides
-    what they cost. That another order comes, as where samples are shuffled, is in the range.
+    The mean is of the measured order, started at several batches. The distance of slow batches, and the
+    worker that gets them, decide what they cost. The range covers other orders, as in a shuffled dataset.
     """
     random = np.random.default_rng(SEED)
     rows = pipeline.fetch_s.size
-    # It is played again and again: whole rounds of the workers, so that a batch falls to the same one each time.
+    # The data is repeated in whole rounds of the workers, so that a batch always goes to the same worker.
     whole = replace(pipeline, fetch_s=pipeline.fetch_s[rows % max(1, min(setting.num_workers, rows)) :])
     times = [iteration_s(whole, setting, first) for first in range(0, rows, math.ceil(rows / PLAYS))]
     others = [
@@ -161,7 +162,7 @@ def _played(pipeline: Pipeline, setting: Setting) -> tuple[float, float, float]:
 
 
 def _in_blocks(values: Floats, random: np.random.Generator) -> Floats:
-    """Return as many values, drawn as blocks that stood side by side."""
+    """Return as many values, drawn in blocks of neighbours."""
     starts = random.integers(0, values.size, size=math.ceil(values.size / BLOCK))
     rows = (starts[:, None] + np.arange(BLOCK)).ravel()[: values.size]
     drawn: Floats = values[rows % values.size]
@@ -169,23 +170,22 @@ def _in_blocks(values: Floats, random: np.random.Generator) -> Floats:
 
 
 def _pipeline(evidence: RankEvidence, now: Pace) -> Pipeline | None:
-    """Return what was measured of a loader; None where too few fetches or steps are known."""
+    """Return the measurements of a loader; None if too few fetches or steps are known."""
     fetch_s = known(_fetch_s(now))
     step_s = known(now.step_s + np.nan_to_num(now.nested_s))
     if min(fetch_s.size, step_s.size) < FEW_FETCHES or not fetch_s.mean() > 0:
         return None
     rank, cpus, machine = evidence.rows, evidence.cpus, evidence.machine(now.loader.loader)
-    # What was measured beside others that wanted the same CPUs is taken back to what it takes with a CPU at once.
+    # Reduce what was measured in competition for CPUs to its duration with an immediate CPU.
     fetching = min(1.0, ratio(_lately_s(rank, now), max(1, now.workers or 1) * RECENT_NS / 1e9))
     fetch_free = 1 - _share(machine.worker_delay_ratio, fetching)
     stepping = ratio(total(now.step_s), now.total_s)
     step_free = 1 - _share(machine.main_delay_ratio, stepping)
     cpu_ratio = now.fetches.cpu_ratio
     fetch_cpus = cpu_ratio / fetch_free if math.isfinite(cpu_ratio) else 0.0
-    in_steps = _main_cpus(rank) - ratio(
-        total(now.wait_cpu_s), now.total_s
-    )  # the rest is what it reads by itself
-    left = cpus.free + cpus.ours  # what the programs of others leave to this run
+    # the rest is what the training process reads by itself
+    in_steps = _main_cpus(rank) - ratio(total(now.wait_cpu_s), now.total_s)
+    left = cpus.free + cpus.ours  # CPUs that other programs leave to this run
     shared = left / cpus.ranks if math.isfinite(left) else cpus.per_rank
     ready_s = known(now.wait_s[now.anything_ready[: now.wait_s.size]])
     return Pipeline(
@@ -199,25 +199,25 @@ def _pipeline(evidence: RankEvidence, now: Pace) -> Pipeline | None:
 
 
 def _fetch_s(now: Pace) -> Floats:
-    """Return the seconds of each batch's fetch in the order of the batches; without workers the loop's waits are these."""
+    """Return the seconds of each batch's fetch in batch order; without workers these are the loop's waits."""
     if now.workers:
         return now.fetches.fetch_s[now.fetches.in_batch_order]
     return now.wait_s[:-1] if now.open_wait else now.wait_s
 
 
 def _share(delay_ratio: float, active: float) -> float:
-    """Return the share of the active time that a process waited for a CPU; 0 where not known."""
+    """Return the share of the active time that a process waited for a CPU; 0 if unknown."""
     share = ratio(delay_ratio, active)
     return min(MOST_DELAY, share) if math.isfinite(share) else 0.0
 
 
 def _lately_s(rank: RankWindow, now: Pace) -> float:
-    """Return the seconds of fetching of all workers within the time in which processes were looked at lately."""
+    """Return the seconds that all workers spent fetching within ``RECENT_NS``."""
     recently = now.fetches.began_ns >= rank.made_ns - RECENT_NS
     return total(now.fetches.fetch_s[recently])
 
 
 def _main_cpus(rank: RankWindow) -> float:
-    """Return the cores that the training process lately kept busy; NaN where not known."""
+    """Return the cores that the training process recently kept busy; NaN if unknown."""
     rows = rank.table("processes")
     return mean(rows["cpu_ratio"][(rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] < 0)])

@@ -1,4 +1,4 @@
-"""Workers against CPUs: too many for what the process may use, or none at all."""
+"""Workers against CPUs: more than the process's CPUs can run, or none at all."""
 
 from __future__ import annotations
 
@@ -13,36 +13,30 @@ from loaderwatch.detect.measures.gain import workers_needed
 from loaderwatch.detect.shared_thresholds import LATENCY_CPU_RATIO
 
 SERIAL_STEP_RATIO: Final = 0.1
-"""Share of a step, 0 to 1, from which loading on the training thread is worth a word.
-
-Below, more processes would cost more than they bring (Lightning#18149: message passing dominates for data in
-memory).
-"""
+"""Share (0 to 1) of a step from which loading on the training thread is worth advice. Below it, more
+processes would cost more than they gain (Lightning#18149: message passing dominates for data in memory)."""
 SERIAL_FLOOR_S: Final = 0.005
-"""Seconds of a fetch below which workers would gain nothing.
-
-Handing a batch over between processes costs about a millisecond.
-"""
+"""Seconds of a fetch below which workers gain nothing: passing a batch on costs about a millisecond."""
 SERIAL_FETCH_S: Final = 0.05
-"""Seconds of a fetch from which loading on the training thread is worth a word, if the step is unknown."""
+"""Seconds of a fetch from which loading on the training thread is worth advice if the step is unknown."""
 
 MUCH_CROWDED: Final = 1.5
-"""Computing workers per CPU from which more of them cost time; below, they only bring nothing."""
+"""Computing workers per CPU from which more workers cost time. Below, more of them only gain nothing."""
 
 
 def check(facts: Facts) -> list[Advice]:
     """Find too many workers on a machine, then loaders without workers, then a mask that leaves one CPU."""
-    found = [advice for host in facts.hosts.values() for advice in _crowded(facts, host)]
-    found += [advice for loader in facts.loaders if (advice := _serial(facts, loader)) is not None]
-    found += [advice for host in facts.hosts.values() if (advice := _one_cpu(facts, host)) is not None]
-    return found
+    advices = [advice for host in facts.hosts.values() for advice in _crowded(facts, host)]
+    advices += [advice for loader in facts.loaders if (advice := _serial(facts, loader)) is not None]
+    advices += [advice for host in facts.hosts.values() if (advice := _one_cpu(facts, host)) is not None]
+    return advices
 
 
 def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     if not math.isfinite(host.usable_cpus):
         return []
     loaders = [loader for loader in facts.on_host(host.name) if loader.workers]
-    # An evaluation loader's workers only compute while nothing else does, unless they persist and read ahead.
+    # An evaluation loader's workers compute only while no others do, unless they persist and read ahead.
     at_once = [loader for loader in loaders if loader.trains or loader.info.persistent_workers]
     at_once = at_once or loaders
     total = sum(loader.workers for loader in at_once)
@@ -51,10 +45,10 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     if total <= host.usable_cpus or cpu_ratio < LATENCY_CPU_RATIO:
         return []  # workers that wait for storage or network do not need a CPU each
     ranks = facts.ranks_on(host.name)
-    each = most_workers(host.usable_cpus, ranks)
+    per_rank = most_workers(host.usable_cpus, ranks)
     largest = max(at_once, key=lambda loader: loader.workers)
-    if each >= largest.workers:
-        return []  # several small loaders; there is no single number to turn
+    if per_rank >= largest.workers:
+        return []  # several small loaders: there is no single number to change
     names = sorted({loader.info.name for loader in at_once})
     return [
         Advice(
@@ -68,7 +62,7 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
                 **cpus(host),
                 "computing_ratio": min(1.0, cpu_ratio) if math.isfinite(cpu_ratio) else None,
                 "quota": _is_quota(host),
-                "num_workers": each,
+                "num_workers": per_rank,
                 "num_workers_now": largest.workers,
                 "loader": largest.info.name,
             },
@@ -85,13 +79,10 @@ def _split(loaders: list[LoaderFacts]) -> str:
 
 
 def cpus(host: HostFacts | None) -> dict[str, Param]:
-    """Return the parameters of the message ``usable-cpus``: those that may be used, and of how many where that is not all."""
+    """Return the parameters of the message ``usable-cpus``: the usable CPUs, and the total if larger."""
     if host is None or not math.isfinite(host.usable_cpus):
         return {"usable_cpus": None, "of_cpus": None}
-    return {
-        "usable_cpus": host.usable_cpus,
-        "of_cpus": host.cpus if host.usable_cpus < host.cpus else None,
-    }
+    return {"usable_cpus": host.usable_cpus, "of_cpus": host.cpus if host.usable_cpus < host.cpus else None}
 
 
 def _is_quota(host: HostFacts) -> bool:
@@ -136,7 +127,7 @@ def _in_memory(loader: LoaderFacts) -> bool:
 
 
 def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | None:
-    """Return how many workers still find a CPU; None when they need none or it is not known."""
+    """Return how many workers still find a CPU; None if they need none or it is unknown."""
     if host is None or not math.isfinite(host.usable_cpus) or loader.fetch_cpu_ratio < LATENCY_CPU_RATIO:
         return None
     ranks = max(1, facts.ranks_on(host.name))
@@ -146,15 +137,15 @@ def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | No
 def most_workers(usable_cpus: float, ranks: int) -> int:
     """Return how many computing workers each rank may have: one per CPU of its share.
 
-    Where there are several CPUs, one is left for the training process. Of two CPUs both may load: a training
-    process that drives a GPU sleeps most of the time.
+    From three CPUs on, one is left for the training process. Of two CPUs both may load: a training process
+    that drives a GPU sleeps most of the time.
     """
-    each = math.floor(usable_cpus / max(1, ranks))
-    return max(1, each if each <= 2 else each - 1)
+    per_rank = math.floor(usable_cpus / max(1, ranks))
+    return max(1, per_rank if per_rank <= 2 else per_rank - 1)
 
 
 def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:
-    """Find a mask that leaves one of several CPUs where no quota explains it (pytorch#101850)."""
+    """Find a mask that leaves one of several CPUs although there is no quota (pytorch#101850)."""
     if host.usable_cpus != 1 or host.cpus < 4 or math.isfinite(host.quota_cpus):
         return None
     loaders = [loader for loader in facts.on_host(host.name) if loader.workers]

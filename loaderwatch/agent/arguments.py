@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.process.identity import slugged
-from loaderwatch.agent.workers.batch_reading import reads_at_once
+from loaderwatch.agent.workers.fetch import reads_at_once
 from loaderwatch.core.environment_variables import ADDRESSES, URL
 
 ROLES: Final = ("train", "eval")
@@ -107,23 +107,27 @@ def _check_limit(loader: Any, seconds: object, on_timeout: object) -> None:
             "sample_timeout needs a PyTorch DataLoader, whose samples it can tell apart;"
             f" loader is {_shown(loader)}. Attach the DataLoader itself"
         )
-    reason = _why_not_skipped(loader) if on_timeout == "skip" else None
-    if reason is not None:
+    if on_timeout == "skip":
+        _check_skip(loader)
+
+
+def _check_skip(loader: Any) -> None:
+    """Raise if no single sample can be left out of a batch of this loader."""
+    kind = type(loader.dataset).__name__
+    is_iterable = isinstance(loader.dataset, IterableDataset)
+    has_no_batches = loader.batch_size is None and loader.batch_sampler is None
+    if is_iterable or has_no_batches or reads_at_once(loader.dataset):
         raise ValueError(
-            f"on_timeout='skip' cannot leave a sample out here: {reason}; use on_timeout='raise'"
+            "on_timeout='skip' cannot leave a sample out here: "
+            + (
+                f"{kind} is an IterableDataset, whose iterator an interruption may end"
+                if is_iterable
+                else "the loader has batch_size=None, so that each sample is a whole batch"
+                if has_no_batches
+                else f"{kind} has __getitems__, which reads all samples of a batch at once"
+            )
+            + "; use on_timeout='raise'"
         )
-
-
-def _why_not_skipped(loader: Any) -> str | None:
-    """Return why no single sample can be left out of a batch of this loader; None if one can."""
-    dataset = loader.dataset
-    if isinstance(dataset, IterableDataset):
-        return f"{type(dataset).__name__} is an IterableDataset, whose iterator an interruption may end"
-    if loader.batch_size is None and loader.batch_sampler is None:
-        return "the loader has batch_size=None, so that each sample is a whole batch"
-    if reads_at_once(dataset):
-        return f"{type(dataset).__name__} has __getitems__, which reads all samples of a batch at once"
-    return None
 
 
 def _members(loaders: Any) -> list[object]:

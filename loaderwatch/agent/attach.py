@@ -13,9 +13,8 @@ import msgspec
 from torch.utils.data import get_worker_info
 
 from loaderwatch.agent import prefetch_thread_waits
-from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
-from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.guard import guard, in_own_language, shield
 from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loader_description import describe_loader, synced_buffers
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
@@ -34,8 +33,40 @@ from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
+from loaderwatch.core.files import check_own, private_folder, write_atomically
 from loaderwatch.core.server_file import own_server
 from loaderwatch.core.server_trust import is_there
+
+
+def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
+    """Write the addresses ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY.
+
+    Without any, an earlier run's file is removed. Only rank 0 writes. Later calls without any do nothing.
+    """
+    if session.info.rank != 0 or (given is None and session.addresses is not None):
+        return
+    session.addresses = session.settings.notify if given is None else given
+    _hide_in_arguments(session, session.addresses)
+    path = session.settings.notify_dir / f"{session.run.run_id}.json"
+    try:
+        if session.addresses:
+            check_own(private_folder(path.parent))
+            write_atomically(path, msgspec.json.encode(session.addresses))
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        why = str(error.strerror)
+        say_once(in_own_language("addresses-not-written", folder=str(path.parent), why=why))
+
+
+def _hide_in_arguments(session: Session, addresses: tuple[str, ...]) -> None:
+    """Remove the addresses from the arguments that the page shows: scripts may receive them there."""
+    argv = session.info.argv
+    for address in addresses:
+        argv = [argument.replace(address, f"{address.partition('://')[0]}://…") for argument in argv]
+    if argv != session.info.argv:
+        session.change(argv=argv)
+
 
 URL_WAIT_S: Final = 5.0
 _ANSWERS_WITHIN_S: Final = 1.0
@@ -75,11 +106,9 @@ def attach(
     session = shield(open_session, passing=ConfigError)(settings, run)
     if session is None:
         if guard.faults > faults:
-            say_once(
-                f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched"
-            )
+            say_once(in_own_language("unwatched-for-fault", fault=guard.last))
         if sample_timeout is not None:
-            say_once(f"sample_timeout={sample_timeout:g} is not kept either")
+            say_once(in_own_language("limit-of-unwatched-run", option=f"sample_timeout={sample_timeout:g}"))
         return loader
     faults = guard.faults
     shield(leave_addresses)(session, given_addresses(notify))
@@ -89,10 +118,7 @@ def attach(
     if autotune:
         shield(_tune)(session, loader)
     if guard.faults > faults:
-        say_once(
-            f"cannot watch all that attach was given, for a fault of its own ({guard.last});"
-            " training is not affected"
-        )
+        say_once(in_own_language("partly-watched-for-fault", fault=guard.last))
     return loader if watched is None else watched
 
 
@@ -136,9 +162,7 @@ def _limit(session: Session, loader: Any, seconds: float, on_timeout: str) -> No
     held = dataloader.held_by(loader)
     watch = dataloader.watch_of(loader if held is None else held)
     if watch is None:
-        say_once(
-            f"cannot keep sample_timeout={seconds:g}, as this loader is not watched; see the line before"
-        )
+        say_once(in_own_language("limit-of-unwatched-loader", option=f"sample_timeout={seconds:g}"))
     else:
         set_limit(watch, seconds, on_timeout == "skip", str(session.folder))
 
@@ -148,7 +172,7 @@ def _tune(session: Session, loader: Any) -> None:
     target = loader if held is None else held
     watch = dataloader.watch_of(target)
     if watch is None:
-        say_once("cannot tune this loader, which is not watched; see the line before")
+        say_once(in_own_language("loader-not-tuned"))
         return
     if watch.tuner is not None:
         return  # the script recreated the loader, and its tuning continues

@@ -1,6 +1,7 @@
 """The guard between our code and the user's: our faults never reach training, the user's errors always do.
 
 Only this module and the hot path catch ``Exception``. The hot path does so in a single frame.
+What we print passes here as well: its catalogue is loaded when the first line is printed.
 """
 
 # ruff: noqa: BLE001 - this module exists to catch all of our faults; the user's calls are outside the guard
@@ -13,7 +14,10 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from loaderwatch.core.message import Param, Text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,10 +55,8 @@ class Guard:
             if tripping:
                 if self.on_trip is not None:
                     self.on_trip()
-                (self.tell or say)(
-                    f"stepped aside after {self.faults} faults of its own; training goes on unwatched."
-                    f" The last one: {type(fault).__name__}: {fault}"
-                )
+                newest = f"{type(fault).__name__}: {fault}"
+                (self.tell or say)(in_own_language("hooks-removed", faults=self.faults, fault=newest))
         except Exception as worse:
             self._last.append(_let_go(worse))
 
@@ -111,6 +113,34 @@ def say(line: str) -> None:
         sys.stderr.flush()
     except Exception as fault:  # a closed or replaced stderr must not matter
         guard._last.append(_let_go(fault))
+
+
+def in_own_language(message: str, /, **params: Param) -> str:
+    """Return a message in the language of the job's reader; its id and parameters if it cannot be said."""
+    return _said(message, params, in_english=False)
+
+
+def in_english(text: Text) -> str:
+    """Return a text in English, for errors and for what is recorded; its id and parameters as above."""
+    return _said(text.id, text.params, in_english=True)
+
+
+def _said(message: str, params: dict[str, Param], *, in_english: bool) -> str:
+    """Load the catalogue and say a message.
+
+    A process of the job needs the catalogue only when it prints a line, and most print none. So this function
+    imports it, and no other function of the agent does.
+    """
+    try:
+        from loaderwatch import texts
+        from loaderwatch.core.message import Text
+
+        return texts.say(Text(message, params), texts.SOURCE if in_english else texts.own_language())
+    except Exception as fault:
+        if _of_signal_handler(fault):
+            raise
+        guard._last.append(_let_go(fault))
+        return f"{message} {params}"
 
 
 def has_stderr() -> bool:

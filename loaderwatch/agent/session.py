@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
-from loaderwatch.agent.guard import guard, has_stderr, say, shield
+from loaderwatch.agent.guard import guard, has_stderr, in_own_language, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
-from loaderwatch.agent.process.closing_lines import say_closing
-from loaderwatch.agent.process.end_reason import how_ended, why_failed
+from loaderwatch.agent.process.closing_lines import how_ended, say_closing, why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,
@@ -258,8 +257,8 @@ class Session:
             with suppress(OSError):  # even if the folder was removed, this process must be able to end
                 self.change(state="crashed", exit=text, failed=sample)
             for loader, worker, note in left_behind(self.folder, self.pid):
-                name = next((info.name for info in self.info.loaders if info.loader == loader), "a loader")
-                say(why_ended(note, name, worker))
+                name = next((info.name for info in self.info.loaders if info.loader == loader), None)
+                say(in_own_language("sample-ended-worker", **why_ended(note, name, worker)))
         else:
             self._finished = True
             self.publish_status()
@@ -271,12 +270,12 @@ class Session:
         if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self._failure):
             return
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
-        on_rank = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
-        sample = "" if self.info.failed is None else told(self.info.failed)
+        rank = self.info.rank if self.info.world_size > 1 else None
+        sample = None if self.info.failed is None else told(self.info.failed)
         ended = (
             None
             if self._failure is None
-            else how_ended(self._failure, steps, on_rank, sample, of_sample=self._died_of_sample)
+            else how_ended(self._failure, steps, rank, sample, of_sample=self._died_of_sample)
         )
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
@@ -318,29 +317,25 @@ def open_session(
             own_folder(settings.data_dir)
         session = Session(settings, name, ranks)
     except NotPrivate as error:
-        say(
-            f"cannot write to {error.filename} ({error.strerror}); training goes on unwatched."
-            " Set LOADERWATCH_DIR to a directory of your own"
-        )
+        path, why = str(error.filename), str(error.strerror)
+        say(in_own_language("folder-of-another-user", path=path, why=why))
         return None
     except OSError as error:
         place = Path(error.filename or settings.rings_dir)
         place = settings.rings_dir if place.parent.parent == settings.rings_dir else place
-        say_once(
-            f"cannot write to {place} ({error.strerror}); training goes on unwatched."
-            f" {_way_out(settings, error)}"
-        )
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        # Rings stay in /dev/shm whatever LOADERWATCH_DIR is.
+        full_memory = str(SHM) if is_full and settings.rings_dir.is_relative_to(SHM) else None
+        missing = {"path": str(place), "why": str(error.strerror), "shared_memory": full_memory}
+        say_once(in_own_language("rings-not-written", **missing))
         return None
     if settings.substitute:
-        say_once(f"your own data directory cannot be written; {settings.data_dir} takes its place")
+        say_once(in_own_language("data-dir-replaced", folder=str(settings.data_dir)))
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
         session.discard()  # without a streamer nobody reads the ring
-        say_once(
-            f"cannot start the streamer ({error}); training goes on unwatched."
-            " Set LOADERWATCH_DIR to a writable directory"
-        )
+        say_once(in_own_language("streamer-not-started", error=str(error)))
         return None
     _session = session
     session.unasked = unasked
@@ -353,31 +348,17 @@ def open_session(
     return session
 
 
-def _way_out(settings: Settings, error: OSError) -> str:
-    """Return advice for a failed creation of files. Rings stay in /dev/shm whatever LOADERWATCH_DIR is."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) and settings.rings_dir.is_relative_to(SHM):
-        return (
-            f"Free some space in {SHM}, or give the container more: docker run --shm-size=8g or --ipc=host,"
-            f" in Kubernetes an emptyDir with medium: Memory on {SHM}"
-        )
-    return "Free some space there, or set LOADERWATCH_DIR to a writable directory"
-
-
 def _check_same(session: Session, settings: Settings, run: str | None) -> None:
     """Raise if ``run`` is not the open run. If `loaderwatch run` opened that run, only print a line."""
     is_other_run = run is not None and find_run(run).run_id != session.run.run_id
     if is_other_run and not session.unasked:
         raise ConfigError(f"run is {run!r}, but this process already records run {session.run.run_id!r}")
     if is_other_run:
-        say_once(
-            f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r};"
-            f" use --name {run}"
-        )
+        recorded = repr(session.run.run_id)
+        say_once(in_own_language("recorded-as-another-run", recorded=recorded, wanted=repr(run), name=run))
     if session.unasked and settings.server != session.settings.server:
-        say_once(
-            f"this rank has sent to {session.settings.server or 'the server of this machine'} since it began,"
-            f" not to {settings.server}; set LOADERWATCH_SERVER={settings.server}"
-        )
+        servers = {"server": session.settings.server or None, "wanted": str(settings.server)}
+        say_once(in_own_language("sent-to-another-server", **servers))
 
 
 def close_session() -> None:

@@ -1,6 +1,6 @@
 """The command line: a table of its commands, each a module with ``prepare_parser`` and ``run``.
 
-Only the module of the command that is chosen is imported. Exit codes: 0 ok, 1 failed, 2 wrong usage.
+Only the chosen command's module is imported. Exit codes: 0 ok, 1 failed, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loaderwatch.core.printable import Printable
 
 
 class Command(NamedTuple):
-    """A command: its name, and the module that knows the rest. Its help is the message ``command-`` and its name."""
+    """A command: its name and its module. Its help is the message ``command-`` plus its name."""
 
     name: str
     module: str
@@ -46,22 +46,21 @@ COMMANDS: Final = (
 
 
 STARTED_BY: Final = "--started-by"
-"""The option of ``serve`` that names who started it, if that was no person: it starts beside a training then."""
+"""The option of ``serve`` that names the program that started it, usually beside a training."""
 _SERVER_PARTS: Final = ("numpy", "fastapi", "duckdb", "apprise", "loaderwatch.detect.detectors")
-"""What a server imports, a part at a time: each part is imported as a whole at low priority, however long it takes."""
+"""Parts of a server's imports; each part is imported as a whole at low priority, however long it takes."""
 _GENTLY_S: Final = 15.0
-"""How long a server starts at low priority: after 30 s a streamer says that it does not answer."""
+"""How long a server starts at low priority: after 30 s a streamer reports that it does not answer."""
 
 
 def build_parser(argv: Sequence[str]) -> CommandParser:
-    """Return the parser for a command line; ``args.run`` will be the ``run`` of the command that it chooses.
+    """Return the parser for a command line; ``args.run`` will be the ``run`` of the chosen command.
 
     Raises:
         LoaderwatchError: the command needs something that is not installed.
     """
-    chosen = next(
-        (word for word in argv if not word.startswith("-")), None
-    )  # no option before it takes a value
+    # no option before the command takes a value
+    chosen = next((word for word in argv if not word.startswith("-")), None)
     parser = CommandParser(prog="loaderwatch")
     parser.add_argument("--version", action="version", version=f"loaderwatch {__version__}", help=None)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -77,19 +76,19 @@ def build_parser(argv: Sequence[str]) -> CommandParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. What it prints moves no cursor of a terminal."""
+    """Run one command and return its exit code. Its output moves no cursor of a terminal."""
     argv = sys.argv[1:] if argv is None else argv
     stderr = sys.stderr
     out, err = Printable(sys.stdout), Printable(stderr)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             return _run(argv)
-    except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
+    except BrokenPipeError:  # the reader of our output is gone, e.g. `| head`
         stderr.close()
         return 1
     finally:
         for stream in (out, err):
-            with contextlib.suppress(OSError, ValueError):  # its reader went away, or it was closed
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it was closed
                 stream.flush()
 
 

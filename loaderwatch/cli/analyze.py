@@ -1,4 +1,4 @@
-"""``loaderwatch analyze``: what the detectors find in a run, live or over."""
+"""``loaderwatch analyze``: what the detectors find in a live or ended run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.translation import in_language
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import shape
-from loaderwatch.server.queries.settings import what_if_of
+from loaderwatch.server.queries.live_answers import what_if_of
 from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, last_window, redacted
@@ -48,13 +48,13 @@ from loaderwatch.texts.formats import rate
 _STACK_LINES = 12
 _WIDTH = 100
 _BEYOND: Final = 2
-"""Numbers of workers that are shown beyond the fewest that are as good as any."""
+"""Numbers of workers shown beyond the fewest that are as good as any."""
 _SHOWN: Final = frozenset({1, 2, 3, 4, 6, 8, 12, 16, 24, 32})
-"""Of long lists, beside today's and the fewest that are as good as any."""
+"""Shown in long lists, besides today's number and the fewest that are as good as any."""
 _LONG: Final = 12
 _LEAST_GAIN: Final = 0.03
 """A gain below this share is noise."""
-_SERVED_S = 3600.0  # at most; a server packs no more
+_SERVED_S = 3600.0  # a server packs no more
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +69,10 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the verdict and the findings, the worst first; return the exit code.
+    """Print the verdict and the findings, worst first; return the exit code.
 
     Raises:
-        ConfigError: an option cannot be used with this kind of run.
+        ConfigError: an option does not fit this kind of run.
     """
     if args.attempt is not None and (args.redact or args.which.endswith(SUFFIX)):
         raise ConfigError(
@@ -82,30 +82,30 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "--what-if cannot be used with --attempt: settings are played of the newest attempt"
         )
-    found = _analyzed(args)
+    analysis = _analyzed(args)
     if args.json:
-        told = found.findings if found.settings is None else found.settings
-        print(json.dumps(msgspec.to_builtins(told), indent=2))
+        answer = analysis.findings if analysis.settings is None else analysis.settings
+        print(json.dumps(msgspec.to_builtins(answer), indent=2))
         return 0
-    found = found.in_language(own_language())
-    print(say(found.title, own_language()))
-    if found.verdict is not None:
-        print("\n".join(["", *_said(found.verdict)]))
-    if not found.findings and found.sound:
-        print(f"\n{in_own_language(found.nothing)}")
-    for finding in found.findings:
+    analysis = analysis.in_language(own_language())
+    print(say(analysis.title, own_language()))
+    if analysis.verdict is not None:
+        print("\n".join(["", *_said(analysis.verdict)]))
+    if not analysis.findings and analysis.sound:
+        print(f"\n{in_own_language(analysis.nothing)}")
+    for finding in analysis.findings:
         print()
         print("\n".join(_paragraphs(finding)))
-    if found.settings is not None:
-        print("\n".join(["", *_settings_lines(found.settings)]).rstrip())
+    if analysis.settings is not None:
+        print("\n".join(["", *_settings_lines(analysis.settings)]).rstrip())
     return 0
 
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What is printed of a run.
+    """The printed answer about a run.
 
-    ``verdict`` is as the page and ``runs`` give it; None where nobody has made one. ``settings`` are None where nobody asked.
+    ``verdict``: as on the page and in ``runs``; None if nobody made one. ``settings``: None if not requested.
     """
 
     findings: list[Finding]
@@ -115,15 +115,15 @@ class _Analysis:
     nothing: str = "nothing-found"  # the message for a run without findings
 
     def in_language(self, language: str) -> _Analysis:
-        """Return it with its sentences in a language."""
-        said = {
+        """Return the analysis with its sentences in a language."""
+        translated = {
             name: in_language(getattr(self, name), language) for name in ("findings", "verdict", "settings")
         }
-        return replace(self, **said)
+        return replace(self, **translated)
 
     @property
     def sound(self) -> bool:
-        """Whether no verdict speaks against saying that nothing was found: it is ok, or there is none."""
+        """Whether the verdict allows to say that nothing was found: it is ok, or missing."""
         return self.verdict is None or self.verdict.severity == "ok"
 
 
@@ -131,16 +131,16 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
     with open_run(args.which, args.data_dir) as source:
         if args.redact:
             recording = redacted(source.recording(_SERVED_S))
-            found = _of_recording(recording, args.hang_after, _redacted_title(recording))
-            return replace(found, settings=_played(last_window(recording))) if args.what_if else found
+            analysis = _of_recording(recording, args.hang_after, _redacted_title(recording))
+            return replace(analysis, settings=_played(last_window(recording))) if args.what_if else analysis
         match source:
             case RecordedRun():
-                found = _of_recording(source.recorded, args.hang_after, source.title)
+                analysis = _of_recording(source.recorded, args.hang_after, source.title)
             case ServedRun():
-                found = _served(source, args.hang_after, args.attempt)
+                analysis = _served(source, args.hang_after, args.attempt)
             case FiledRun():
-                found = _stored(source, args.hang_after, args.attempt)
-        return replace(found, settings=_settings(source)) if args.what_if else found
+                analysis = _stored(source, args.hang_after, args.attempt)
+        return replace(analysis, settings=_settings(source)) if args.what_if else analysis
 
 
 def _settings(source: RunSource) -> list[WhatIf]:
@@ -165,29 +165,29 @@ def _of_recording(recording: Recording, hang_after_s: float | None, title: Text)
 def _served(run: ServedRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
     if hang_after_s is not None:
         raise ConfigError(
-            f"--hang-after cannot be used here: the server at {run.client.url} judges its runs by its own limit;"
-            " start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
+            f"--hang-after cannot be used here: the server at {run.client.url} judges its runs by its own"
+            " limit; start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
         )
     summary = run.client.summary(run.run_id, attempt)
-    found = _worst_first(run.client.findings(run.run_id, attempt))
-    return _Analysis(found, _title(run.row if attempt is None else summary, attempt), summary.verdict)
+    findings = _worst_first(run.client.findings(run.run_id, attempt))
+    return _Analysis(findings, _title(run.row if attempt is None else summary, attempt), summary.verdict)
 
 
 def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
-    """Tell what the server found, as the page shows it; with a limit, what is found by that one."""
+    """Return the server's findings as the page shows them; with a limit, the findings by that limit."""
     store, row = filed.store, filed.row
     run = store.run(filed.run_id)
     if hang_after_s is None:
-        found = [shape(alert) for alert in stored_alerts(run, store, attempt)]
-        said = stored_verdict(run, store, time.time_ns(), attempt)
+        findings = [shape(alert) for alert in stored_alerts(run, store, attempt)]
+        verdict = stored_verdict(run, store, time.time_ns(), attempt)
     else:
-        found, said = judge_stored(store, run.run_id, hang_after_s, attempt)
+        findings, verdict = judge_stored(store, run.run_id, hang_after_s, attempt)
     if attempt in (None, run.attempt):
-        found = LaterRuns(store).mark(run, found)
-    over = next((one for one in run.earlier if one.number == attempt), None)
-    if over is not None:
-        row = msgspec.structs.replace(row, state=over.state, steps=over.steps)
-    analysis = _Analysis(_worst_first(found), _title(row, attempt), said)
+        findings = LaterRuns(store).mark(run, findings)
+    earlier_attempt = next((a for a in run.earlier if a.number == attempt), None)
+    if earlier_attempt is not None:
+        row = msgspec.structs.replace(row, state=earlier_attempt.state, steps=earlier_attempt.steps)
+    analysis = _Analysis(_worst_first(findings), _title(row, attempt), verdict)
     return analysis if hang_after_s is not None else replace(analysis, nothing="no-alert-raised")
 
 
@@ -226,8 +226,8 @@ def _paragraphs(finding: Finding) -> list[str]:
         later = finding.followed
         lines.append(f"  {later.sentence} · {one_line(later.name)} ({later.run_id})")
     for folded in finding.folded:
-        said = in_own_language("folded-finding", title=folded.title, warned_s=folded.warned_s)
-        lines.append(fill(said, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+        line_text = in_own_language("folded-finding", title=folded.title, warned_s=folded.warned_s)
+        lines.append(fill(line_text, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     for item in finding.evidence:
         lines.append(f"  - {in_own_language('printed-evidence', label=item.label, value=_value(item))}")
     for stack in finding.stacks:
@@ -238,14 +238,14 @@ def _paragraphs(finding: Finding) -> list[str]:
 
 
 def _said(verdict: Verdict) -> list[str]:
-    """Return the lines of the verdict, with its advice where no finding below gives that."""
+    """Return the lines of the verdict, with its advice unless a finding below gives it."""
     advice = [] if verdict.finding_id or not verdict.advice else [_labelled("advice", verdict.advice)]
     return [fill(one_line(verdict.title), _WIDTH), *advice]
 
 
 def _labelled(label: str, text: str) -> str:
-    said = in_own_language("labelled", label=label, text=text)
-    return fill(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    labelled_text = in_own_language("labelled", label=label, text=text)
+    return fill(labelled_text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _value(item: Evidence) -> str:
@@ -262,7 +262,7 @@ def _value(item: Evidence) -> str:
 
 
 def _frames(stack: Stack) -> list[str]:
-    """Return the thread that matters, innermost frame first; ``--json`` and the page show every thread."""
+    """Return the relevant thread's frames, innermost first; ``--json`` and the page show all threads."""
     dump = StackDump(rank=stack.rank, worker=stack.worker, pid=stack.pid, taken_ns=0, text=stack.text)
     frames = [
         in_own_language("stack-frame", file=frame.file, line=frame.line, function=frame.function)
@@ -277,23 +277,23 @@ def _frames(stack: Stack) -> list[str]:
 
 
 def _settings_lines(found: list[WhatIf]) -> list[str]:
-    """Return what is printed of each loader's other settings."""
+    """Return the printed lines about each loader's other settings."""
     return [line for loader in found for line in _of_loader(loader)] or [in_own_language("no-other-settings")]
 
 
 def _of_loader(loader: WhatIf) -> list[str]:
     most = max(loader.knee, loader.today.num_workers) + _BEYOND
-    numbers = [one for one in loader.workers if one.num_workers <= most]
+    numbers = [setting for setting in loader.workers if setting.num_workers <= most]
     if len(numbers) > _LONG:
         marked = _SHOWN | {loader.today.num_workers, loader.knee}
-        numbers = [one for one in numbers if one.num_workers in marked]
+        numbers = [setting for setting in numbers if setting.num_workers in marked]
     rows = numbers + loader.others
-    names = [_named(one, loader.today) for one in rows]
+    names = [_named(setting, loader.today) for setting in rows]
     wide = max(len(name) for name in [*names, *(option.change for option in loader.options)])
     lines = [fill(_basis(loader), _WIDTH), ""]
     lines += [
-        f"  {name:<{wide}}  {rate(one.steps_per_s):>6} {_told(one, loader)}"
-        for name, one in zip(names, rows, strict=True)
+        f"  {name:<{wide}}  {rate(setting.steps_per_s):>6} {_told(setting, loader)}"
+        for name, setting in zip(names, rows, strict=True)
     ]
     for option in loader.options:
         lines += ["", f"  {option.change:<{wide}}  {_saved(option)}"]
@@ -355,7 +355,7 @@ def _size(number: int) -> str:
 
 
 def _named(one: LoaderSetting, today: LoaderSetting) -> str:
-    """Return what is to be written, where it differs from today's."""
+    """Return the setting's arguments, those after the first only if they differ from today's."""
     parts = [f"num_workers={one.num_workers}"]
     if one.prefetch_factor != today.prefetch_factor:
         parts.append(f"prefetch_factor={one.prefetch_factor}")

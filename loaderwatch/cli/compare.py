@@ -1,4 +1,4 @@
-"""``loaderwatch compare``: what changed from one run to another, in its settings, its speed and its waits."""
+"""``loaderwatch compare``: what changed from one run to another in settings, speed and waits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise.comparison.compare import comparison
-from loaderwatch.advise.comparison.fail_if import parse
-from loaderwatch.advise.comparison.measures import MEASURES
+from loaderwatch.advise.comparison.compare import MEASURES, comparison, parse
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.parser import CommandParser
 from loaderwatch.cli.run_source import FiledRun, RunSource, ServedRun, open_run
@@ -27,7 +25,7 @@ from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import percent, signed
 
 _WIDTH: Final = 100
-_SERVED_S: Final = 3600.0  # of a run that a server has, where the other is a file; a server packs no more
+_SERVED_S: Final = 3600.0  # of a server's run if the other run is a file; a server packs no more
 
 
 def prepare_parser(parser: CommandParser) -> None:
@@ -41,7 +39,7 @@ def prepare_parser(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison; return 1 when a condition of ``--fail-if`` holds.
+    """Print the comparison; return 1 if a condition of ``--fail-if`` holds.
 
     Raises:
         ConfigError: a condition cannot be read.
@@ -53,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(msgspec.to_builtins(compared), indent=2))
     else:
-        said = in_language(compared, own_language())
+        comparison = in_language(compared, own_language())
         failed = [say(why, own_language()) for why in broken]
-        print("\n".join([*_text(said), *([""] if broken else []), *failed]))
+        print("\n".join([*_text(comparison), *([""] if broken else []), *failed]))
     return 1 if broken else 0
 
 
@@ -75,7 +73,7 @@ def _compared(a: str, b: str, data_dir: Path | None) -> Comparison:
 
 
 def _stored(source: RunSource, folder: Path, opened: ExitStack) -> tuple[DuckDBStore, str]:
-    """Store a recording, so that it is read as a run of a store is."""
+    """Store a recording, so that it is read like a run in a store."""
     recording = source.recording(_SERVED_S)
     store = opened.enter_context(closing(DuckDBStore(folder)))
     store.append(list(recording.decoded()))
@@ -87,7 +85,7 @@ def _text(compared: Comparison) -> list[str]:
     for note in compared.notes:
         lines.append(fill(in_own_language("comparison-note", note=note), _WIDTH, subsequent_indent="  "))
     lines += ["", in_own_language("settings-differ" if compared.settings else "no-setting-differs")]
-    lines += [f"  {_setting(each)}" for each in compared.settings]
+    lines += [f"  {_setting(setting)}" for setting in compared.settings]
     if compared.measures:
         lines += ["", *_table(compared.measures)]
     return lines
@@ -114,10 +112,7 @@ def _setting(changed: Setting) -> str:
 
 def _table(measures: list[Difference]) -> list[str]:
     rows = [("", "A", "B", in_own_language("comparison-columns"), "")]
-    rows += [
-        (each.label, _value(each, each.a), _value(each, each.b), _change(each), each.said)
-        for each in measures
-    ]
+    rows += [(m.label, _value(m, m.a), _value(m, m.b), _change(m), m.said) for m in measures]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
 

@@ -1,4 +1,4 @@
-"""``loaderwatch config``: the value of each setting, and where the value comes from."""
+"""``loaderwatch config``: the value of each setting and its source."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SET: Final = "set"
 
 
 class Setting(NamedTuple):
-    """The value of one setting as people may see it, and where it comes from. None: it has no value."""
+    """The value of one setting as shown to people, and its source. None: it has no value."""
 
     name: str
     value: Value
     source: str  # "environment", "config.toml" or "default"
-    error: str | None = None  # why the value cannot be used
+    error: str | None = None  # why the value is unusable
 
 
 def prepare_parser(parser: CommandParser) -> None:
@@ -36,7 +36,7 @@ def prepare_parser(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the settings, then each value that cannot be used; return the exit code."""
+    """Print the settings, then the error of each unusable value; return the exit code."""
     settings = [_setting(variable) for variable in variables.VARIABLES if not variable.is_internal]
     if args.json:
         print(json.dumps([setting._asdict() for setting in settings], indent=2))
@@ -68,21 +68,21 @@ def _is_in_file() -> bool:
     """Whether ``config.toml`` has addresses to notify: ``notify`` is its only key.
 
     Raises:
-        ConfigError: the file cannot be used.
+        ConfigError: the file is unusable.
     """
     folder, _ = find_data_dir()
     return bool(read_config(DataDir(folder).config_path).notify.named)
 
 
 def _default(variable: variables.Variable[object]) -> object:
-    """Return the default, also where it depends on this machine."""
+    """Return the default, also if it depends on this machine."""
     if variable is variables.DIR:
         return find_data_dir()[0]
     return own_language() if variable is variables.LANGUAGE else variable.default
 
 
 def _shown(variable: variables.Variable[object], value: object) -> Value:
-    """Return a value as people may see it: a secret is "set", and the address of a server has no password."""
+    """Return a value as shown to people: a secret is "set", and a server's address has no password."""
     if variable.value_type.is_secret:
         return _SET if value else None
     if value is None or isinstance(value, int | float):

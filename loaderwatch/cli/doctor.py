@@ -1,4 +1,4 @@
-"""``loaderwatch doctor``: what is wrong with the configuration of a script, before it trains, or of a run."""
+"""``loaderwatch doctor``: checks the configuration of a script before it trains, or of a run."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the advice, the worst first; return 1 if any of it is a warning or worse, else 0.
+    """Print the advice, worst first; return 1 if any is a warning or worse, else 0.
 
     Raises:
         ConfigError: there is no such script or run.
-        ScriptFailed: the script did not get to a training loader.
+        ScriptFailed: the script reached no training loader.
     """
     script = Path(args.target).expanduser()
     if args.module or (is_file(script) and script.suffix not in FILES):
-        found, lines = _of_script(args)
+        advices, lines = _of_script(args)
     elif is_folder(script):
         raise ConfigError(f"{args.target} is a folder; name the script in it, or a module with -m")
     elif script.suffix in FILES and not is_file(script):
@@ -69,16 +69,16 @@ def run(args: argparse.Namespace) -> int:
     elif args.arguments or args.ranks is not None:
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
     else:
-        found, lines = _of_run(args.target, args.data_dir)
+        advices, lines = _of_run(args.target, args.data_dir)
     if args.json:
-        print(json.dumps(msgspec.to_builtins(found), indent=2))
+        print(json.dumps(msgspec.to_builtins(advices), indent=2))
     else:
         print("\n".join(lines))
-        for advice in in_language(found, own_language()):
+        for advice in in_language(advices, own_language()):
             print("\n" + "\n".join(_paragraphs(advice)))
-        if not found:
+        if not advices:
             print("\n" + in_own_language("nothing-to-change"))
-    return 1 if any(advice.severity != "info" for advice in found) else 0
+    return 1 if any(advice.severity != "info" for advice in advices) else 0
 
 
 def _of_run(which: str, data_dir: Path | None) -> tuple[list[Advice], list[str]]:
@@ -103,9 +103,8 @@ def _title(row: RunRow) -> str:
 
 def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # so that the script ends with us
+    # so that the script ends with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     inspected = inspect_script(command, args.ranks, args.timeout)
     for report in inspected.reports:
         if report.ended or (report.ended is not None and not report.process.loaders):
@@ -122,7 +121,7 @@ def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
 
 
 def _hint(ended: str, args: argparse.Namespace) -> str:
-    """Return a line on the option that was missing, where the error tells, else an empty text."""
+    """Return a line about the missing option, if the error reveals it, else an empty text."""
     if args.ranks is None and ("env://" in ended or any(f"'{name}'" in ended for name in _LAUNCHER)):
         return "\n" + in_own_language("script-wants-torchrun")
     if ended.startswith("exit code") and not args.arguments:
@@ -132,10 +131,10 @@ def _hint(ended: str, args: argparse.Namespace) -> str:
 
 def _this_host() -> HostFacts:
     sampler = HostSampler()
-    found = sampler.sample(os.getpid(), monotonic_ns())
+    sample = sampler.sample(os.getpid(), monotonic_ns())
 
     def now(name: str) -> float:
-        value = found.get(name)
+        value = sample.get(name)
         return math.nan if value is None else value
 
     info = sampler.info(None)
@@ -151,7 +150,7 @@ def _this_host() -> HostFacts:
 
 
 def _head(target: str, facts: Facts) -> list[str]:
-    """Return the lines that say what was looked at: the machine, and the loaders as they would train."""
+    """Return the lines about what was checked: the machine, and the loaders as they would train."""
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]
     usable = host.usable_cpus if math.isfinite(host.usable_cpus) else None
@@ -167,7 +166,7 @@ def _head(target: str, facts: Facts) -> list[str]:
             share = max(1.0, host.usable_cpus / facts.ranks_on(host.name)) if computing else math.inf
             able = loader.workers if math.isnan(share) else min(loader.workers, share)
             able_per_s = able / loader.fetch_s
-        said = in_own_language(
+        loader_line = in_own_language(
             "loader-audited",
             name=info.name,
             role=info.role,
@@ -181,7 +180,7 @@ def _head(target: str, facts: Facts) -> list[str]:
             fetch_s=loader.fetch_s,
             able_per_s=able_per_s,
         )
-        head.append(f"  {said}")
+        head.append(f"  {loader_line}")
     return head
 
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and the values they may take."""
+"""Arguments shared by several commands, and their values."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from pathlib import Path
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the argument RUN, as ``which``, in the form that ``open_run`` takes."""
+    """Add the argument RUN, as ``which``, in the form for ``open_run``."""
     parser.add_argument("which", metavar="RUN")
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--data-dir``, which is None where it is not given."""
+    """Add the option ``--data-dir``; None if not given."""
     parser.add_argument("--data-dir", type=path, default=None, metavar="DIR")
 
 
 def add_hang_after(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--hang-after`` in seconds, None where it is not given."""
+    """Add the option ``--hang-after`` in seconds; None if not given."""
     parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS")
 
 
 def is_file(argument: str | Path) -> bool:
-    """Whether an argument is the name of a file. It may be any text, and longer than a name can be."""
+    """Whether an argument names a file. The argument may be any text, even longer than a file name."""
     with contextlib.suppress(OSError):
         return Path(argument).is_file()
     return False
 
 
 def is_folder(argument: str | Path) -> bool:
-    """Whether an argument is the name of a folder; the same holds for it."""
+    """Whether an argument names a folder. The argument may be any text."""
     with contextlib.suppress(OSError):
         return Path(argument).is_dir()
     return False
 
 
 def path(text: str) -> Path:
-    """Return the path of a file or folder as an absolute one, valid wherever this process goes."""
+    """Return the absolute path of a file or folder, valid after a change of directory."""
     return Path(text).expanduser().absolute()
 
 
@@ -45,7 +45,7 @@ def seconds(text: str) -> float:
     """Return a time in seconds, above 0.
 
     Raises:
-        argparse.ArgumentTypeError: the text is no such time.
+        argparse.ArgumentTypeError: the text is not such a time.
     """
     try:
         number = float(text)
@@ -57,10 +57,10 @@ def seconds(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Return a time such as ``30s``, ``10m`` or ``2h`` in seconds, above 0; a number alone is seconds.
+    """Return a time such as ``30s``, ``10m`` or ``2h`` in seconds, above 0; a bare number is seconds.
 
     Raises:
-        argparse.ArgumentTypeError: the text is no such time.
+        argparse.ArgumentTypeError: the text is not such a time.
     """
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:].lower())
     try:
@@ -70,10 +70,10 @@ def duration(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """Return a port to listen on; 0 stands for any free one.
+    """Return a port to listen on; 0 means any free port.
 
     Raises:
-        argparse.ArgumentTypeError: the text is no port.
+        argparse.ArgumentTypeError: the text is not a port.
     """
     try:
         number = int(text)

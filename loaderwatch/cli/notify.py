@@ -1,4 +1,4 @@
-"""``loaderwatch notify test``: sends one message to each address that would be told of alerts."""
+"""``loaderwatch notify test``: sends a message to each address that gets alerts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loaderwatch.texts import in_own_language, own_language, say
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Add the command's one action and its arguments to the parser."""
+    """Add the command's only action and its arguments to the parser."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     test = actions.add_parser("test", help="")
     test.add_argument("addresses", nargs="*", metavar="ADDRESS")
@@ -27,10 +27,10 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the messages, print a line for each address, and return the exit code.
+    """Send the messages, print a line per address, and return the exit code.
 
     Raises:
-        ConfigError: an address or ``config.toml`` cannot be used, or there is no address.
+        ConfigError: an address or ``config.toml`` is unusable, or there is no address.
     """
     settings = load_settings()
     path = DataDir(args.data_dir or settings.data_dir).config_path
@@ -46,28 +46,28 @@ def run(args: argparse.Namespace) -> int:
     for number, (address, target) in enumerate(zip(addresses, targets, strict=True), 1):
         why = target.send(Message("info", title, body))
         failed += why is not None
-        said = in_own_language(
+        result_line = in_own_language(
             "notify-tested",
             number=number,
             address=label(address),
             source=source,
             why=None if why is None else one_line(say(why, own_language())),
         )
-        print(said, flush=True)
+        print(result_line, flush=True)
     return 1 if failed else 0
 
 
 def _addresses(given: list[str], from_environ: tuple[str, ...], path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the addresses and where they come from."""
+    """Return the addresses and their source."""
     named = tuple(address for one in given for address in variables.ADDRESSES.parse(one, "ADDRESS"))
     if named:
         return "ADDRESS", named
-    config = read_config(path)  # one that cannot be used is said even where the variable takes its place
+    config = read_config(path)  # an unusable file is reported even if the variable takes precedence
     if from_environ:
         return variables.NOTIFY.name, from_environ
     if config.notify.named:
         return str(path), tuple(one.address for one in config.notify.named)
     raise ConfigError(
-        f'there is no address to notify; write notify = "slack://…" into {path}, or set LOADERWATCH_NOTIFY, or pass'
-        " attach(notify=…) (https://github.com/caronc/apprise/wiki lists the addresses)"
+        f'there is no address to notify; write notify = "slack://…" into {path}, or set LOADERWATCH_NOTIFY,'
+        " or pass attach(notify=…) (https://github.com/caronc/apprise/wiki lists the addresses)"
     )

@@ -1,4 +1,4 @@
-"""The parser of the command line. Its help stands in the catalogues of messages, so that it is in the reader's language."""
+"""The parser of the command line. Its help comes from the message catalogues, in the reader's language."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SHARED: Final = "command-arguments"
 class CommandParser(argparse.ArgumentParser):
     """A parser whose help is the message of its command: ``command-analyze`` for ``loaderwatch analyze``.
 
-    The message's part ``about`` describes the command. The help of ``--hang-after`` is its part ``hang-after``, or that of ``SHARED``.
-    ``params`` are the values that the message needs.
+    The message's part ``about`` describes the command. The help of ``--hang-after`` is its part
+    ``hang-after``, or that part of ``SHARED``. ``params`` are the values that the message needs.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -28,19 +28,19 @@ class CommandParser(argparse.ArgumentParser):
 
     @property
     def message(self) -> str:
-        """Return the id of the command's message."""
+        """The id of the command's message."""
         return "-".join(["command", *self.prog.split()[1:]])
 
     def format_help(self) -> str:
-        """Return the help; it is looked up only now, because most commands show none."""
+        """Return the help. It is looked up only here, because most commands show none."""
         self.description = self._said(self.message, "about")
         self._optionals.title = in_own_language("options")
         self._positionals.title = in_own_language("positional-arguments")
         for action in self._actions:
             if action.help is None:
                 name = part_of(action)
-                said = self._said(self.message, name) or self._said(SHARED, name)
-                action.help = said.replace("%", "%%")  # argparse would fill in what follows a percent sign
+                help_text = self._said(self.message, name) or self._said(SHARED, name)
+                action.help = help_text.replace("%", "%%")  # else argparse would expand percent signs
             for command in getattr(action, "_choices_actions", ()):
                 command.help = self._said(f"{self.message}-{command.dest}")
         return super().format_help()
@@ -50,13 +50,13 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def part_of(action: argparse.Action) -> str:
-    """Return the part of a message that is the help of an argument: ``hang-after`` for ``--hang-after``."""
+    """Return the part of a message with an argument's help: ``hang-after`` for ``--hang-after``."""
     long = [option.removeprefix("--") for option in action.option_strings if option.startswith("--")]
     return [*long, action.dest.replace("_", "-")][0]
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Begins the line of usage with the reader's word for it."""
+    """Starts the usage line with the reader's word for it."""
 
     def add_usage(
         self,
@@ -66,6 +66,6 @@ class _Formatter(argparse.HelpFormatter):
         prefix: str | None = None,
     ) -> None:
         if prefix is None:
-            said = in_own_language("usage")
-            prefix = f"{said} " if said.isascii() else said
+            word = in_own_language("usage")
+            prefix = f"{word} " if word.isascii() else word
         super().add_usage(usage, actions, groups, prefix)

@@ -3,23 +3,89 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Final, TypedDict
 
+from loaderwatch import detect
 from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.detect.families import FAMILIES, all_rules
+from loaderwatch.detect.detectors import FAMILIES, all_rules
 from loaderwatch.detect.incidents.explained_findings import EXPLANATIONS, Explains
 from loaderwatch.detect.rule import Family, Rule
-from loaderwatch.detect.threshold_table import Threshold, thresholds_of
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One number that a rule compares a measurement with."""
+
+    name: str
+    value: str  # as written in the code: "30.0", "2 * 60"
+    unit: str
+    source: str
+
+
+@cache
+def all_thresholds() -> Mapping[str, Threshold]:
+    """Return the thresholds of all detectors by name; a name has the same value everywhere."""
+    thresholds: dict[str, Threshold] = {}
+    for path in sorted(Path(detect.__file__).parent.rglob("*.py")):
+        for name, given in _defined(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(given, ast.Name) and given.id in thresholds:  # a field of ``Limits``
+                thresholds[name] = replace(thresholds[given.id], name=name)
+            elif isinstance(given, ast.Call) and ast.unparse(given.func) == "threshold":
+                value, unit, source = given.args
+                thresholds[name] = Threshold(
+                    name, ast.unparse(value), ast.literal_eval(unit), ast.literal_eval(source)
+                )
+    return thresholds
+
+
+def thresholds_of(function: Callable[..., object]) -> list[Threshold]:
+    """Return the thresholds that a function uses, directly or through other functions of its module."""
+    names: dict[str, None] = {}
+    seen: set[object] = set()
+    waiting: list[object] = [inspect.unwrap(function)]
+    while waiting:
+        called = waiting.pop()
+        if called in seen or not isinstance(called, FunctionType):
+            continue
+        seen.add(called)
+        known = vars(sys.modules[called.__module__])
+        for name in _names_in(called.__code__):
+            names[name] = None
+            other = known.get(name)
+            if getattr(other, "__module__", None) == called.__module__:
+                waiting.append(other)
+    every = all_thresholds()
+    return [every[name] for name in every if name in names]
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _defined(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield ast.unparse(node.target), node.value
+
 
 _HEAD: Final = ("RULE", "SCENARIOS", "STACKS")
 
 
 class Explained(TypedDict):
-    """Findings that a rule explains: their family, their scenarios ("" for all) and under which conditions."""
+    """Findings that a rule explains: their family, their scenarios ("" for all) and the conditions."""
 
     family: str
     scenarios: str

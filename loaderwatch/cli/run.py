@@ -47,12 +47,12 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the script: Python itself runs it, so that no frame of ours is below its own.
+    """Become the script: Python runs it directly, so that no stack of it has our frames.
 
-    With an option that needs somebody beside the job, a child becomes it.
+    With an option that needs a process beside the job, a child becomes the script.
 
     Raises:
-        ConfigError: there is no such script or program, or an option cannot be used.
+        ConfigError: there is no such script or program, or an option is unusable.
     """
     environ = dict(os.environ)
     os.environ[variables.JOB.name] = secrets.token_hex(8)
@@ -104,7 +104,7 @@ def _target(args: argparse.Namespace) -> _Target:
 
 
 def _targets(args: argparse.Namespace) -> list[str]:
-    """Return what a setting may be kept for: the script or module, or any file that a command names."""
+    """Return the possible keys of a kept setting: the script or module, or any file that a command names."""
     if args.module:
         return [f"-m {args.command[0]}"]
     return [str(Path(word).resolve()) for word in args.command if is_file(word)]
@@ -119,27 +119,27 @@ def _become(target: _Target) -> None:
 
 
 def _output_files() -> list[OutputFile]:
-    """Return the files that our stdout and stderr go to, which the job inherits.
+    """Return the files of our stdout and stderr, which the job inherits.
 
     Raises:
         ConfigError: neither goes to a file.
     """
-    found = {name: os.fstat(fd) for name, fd in (("stdout", 1), ("stderr", 2)) if _is_file(fd)}
-    if not found:
+    files = {name: os.fstat(fd) for name, fd in (("stdout", 1), ("stderr", 2)) if _is_file(fd)}
+    if not files:
         raise ConfigError(
             "--keep-output keeps what goes to a file, and stdout and stderr go to none; add > train.log 2>&1"
         )
-    if len(found) == 2 and os.path.samestat(found["stdout"], found["stderr"]):
-        found = {"output": found["stdout"]}
+    if len(files) == 2 and os.path.samestat(files["stdout"], files["stderr"]):
+        files = {"output": files["stdout"]}
     return [
         OutputFile(
             name=name,
-            path=os.readlink(f"/proc/self/fd/{2 if name == 'stderr' else 1}"),  # noqa: PTH115 - no file to follow
-            device=at.st_dev,
-            inode=at.st_ino,
-            size=at.st_size,
+            path=os.readlink(f"/proc/self/fd/{2 if name == 'stderr' else 1}"),  # noqa: PTH115 - no file
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=status.st_size,
         )
-        for name, at in found.items()
+        for name, status in files.items()
     ]
 
 
@@ -182,7 +182,7 @@ def _supervise(args: argparse.Namespace, target: _Target, environ: dict[str, str
 
 
 def _name_of(target: _Target, *, redact: bool) -> str:
-    """Return a name under which every start of this job is the same run: the script's, and Slurm's job or this process."""
+    """Return a run name that all starts of this job share: the script's, plus Slurm's job or this process."""
     facts = [os.environ["SLURM_JOB_ID"]] if "SLURM_JOB_ID" in os.environ else process_facts(os.getpid())
     mark = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:8]
     script = target.script or next((word for word in target.argv if word.endswith(".py")), target.argv[0])

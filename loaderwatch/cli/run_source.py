@@ -1,7 +1,4 @@
-"""The run that RUN on the command line means.
-
-It is one that a server has, one of the files of a store, or a recording.
-"""
+"""The run that the argument RUN means: one of a server, a file of a store, or a recording."""
 
 from __future__ import annotations
 
@@ -29,23 +26,23 @@ FILES: Final = (STORED, SUFFIX)
 
 
 class NoSuchRun(LoaderwatchError):
-    """The run that was asked for is not known here."""
+    """The requested run is unknown here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedRun:
-    """A run of a server that is up and has its file open; ``row`` is as ``GET /runs`` gives it."""
+    """A run of a running server, which has its file open; ``row`` is as in ``GET /runs``."""
 
     client: Client
     row: RunRow
 
     @property
     def run_id(self) -> str:
-        """Return the run's id."""
+        """The run's id."""
         return self.row.run_id
 
     def recording(self, last_s: float | None) -> Recording:
-        """Return the newest part of the run, ``last_s`` seconds long, or all of it (None)."""
+        """Return the run's newest ``last_s`` seconds, or all of it (None)."""
         return unpack(self.client.recording(self.run_id, last_s), Path(self.client.url))
 
 
@@ -58,29 +55,29 @@ class FiledRun:
 
     @property
     def run_id(self) -> str:
-        """Return the run's id."""
+        """The run's id."""
         return self.row.run_id
 
     def recording(self, last_s: float | None) -> Recording:
-        """Return the newest part of the run, ``last_s`` seconds long, or all of it (None)."""
+        """Return the run's newest ``last_s`` seconds, or all of it (None)."""
         return export(self.store, self.run_id, last_s)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """The part of a run that an ``.lwrec`` file holds."""
+    """The part of a run that is in an ``.lwrec`` file."""
 
     recorded: Recording
     file: Path
 
     @property
     def title(self) -> Text:
-        """Return the run's name and id, and the file it is recorded in, as people read it."""
+        """The run's name and id and the recording's file, for people."""
         run: dict[str, Param] = {"name": self.recorded.run_name, "run_id": self.recorded.run_id}
         return Text("run-recorded", {**run, "file": self.file.name})
 
     def recording(self, last_s: float | None) -> Recording:
-        """Return all that is recorded, however long that is; ``last_s`` is not used."""
+        """Return the whole recording; ``last_s`` is not used."""
         return self.recorded
 
 
@@ -89,7 +86,7 @@ RunSource: TypeAlias = ServedRun | FiledRun | RecordedRun
 
 @contextmanager
 def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
-    """Open the run of a file, or of this id, or the newest of this name.
+    """Open the run of a file, of this id, or the newest of this name.
 
     Raises:
         NoSuchRun: there is no such run or file.
@@ -113,7 +110,7 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
     """Open the server that has the runs' files open, else the files.
 
     Raises:
-        NoSuchRun: nobody has kept any runs there.
+        NoSuchRun: no runs are kept there.
         ConfigError: the directory is another user's.
         ServerError, StoreError: the runs cannot be read.
     """
@@ -134,22 +131,22 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
 
 
 def rows_of(runs: Client | DuckDBStore) -> list[RunRow]:
-    """Return the runs as ``GET /runs`` gives them, newest first."""
+    """Return the runs in the form of ``GET /runs``, newest first."""
     if isinstance(runs, Client):
         return runs.runs()
     return [stored_row(run, runs, time.time_ns()) for run in runs.runs()]
 
 
 def open_store(runs_dir: Path) -> closing[DuckDBStore]:
-    """Open the files of runs in a folder to read them."""
+    """Open a folder of run files for reading."""
     return closing(DuckDBStore(runs_dir, read_only=True))
 
 
 def check_database(file: Path) -> None:
-    """Check by its mark that a file is DuckDB's; the mark comes after a checksum.
+    """Check by its mark, which follows a checksum, that a file is DuckDB's.
 
     Raises:
-        NoSuchRun: there is no such file, or it cannot be read, or is something else.
+        NoSuchRun: there is no such file, or it is unreadable or something else.
     """
     if not is_file(file):
         raise NoSuchRun(f"there is no file {file}")
@@ -170,9 +167,9 @@ def pick(rows: list[RunRow], which: str) -> RunRow:
     Raises:
         NoSuchRun: there is none.
     """
-    found = [row for row in rows if row.run_id == which] or [row for row in rows if row.name == which]
-    if found:
-        return found[0]  # the newest
+    matching = [row for row in rows if row.run_id == which] or [row for row in rows if row.name == which]
+    if matching:
+        return matching[0]  # the newest
     close = ", ".join(row.run_id for row in rows[:5])
     raise NoSuchRun(
         f"no run {which!r} here; " + (f"the newest are {close}" if close else "there are none yet")

@@ -1,4 +1,4 @@
-"""``loaderwatch runs``: the runs that are known here."""
+"""``loaderwatch runs``: the runs known here."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the runs, newest first, and which server is up; return the exit code."""
+    """Print the runs, newest first, and the running server; return the exit code."""
     if args.server:
         client, facts = _server(args)
         print(_server_json(client, facts) if args.json else _server_line(client, facts))
         return 0
-    found = _known_runs(args)
+    known_runs = _known_runs(args)
     if args.json:
-        print(json.dumps(msgspec.to_builtins(found), indent=2))
+        print(json.dumps(msgspec.to_builtins(known_runs), indent=2))
         return 0
-    if not found:
+    if not known_runs:
         print(in_own_language("no-runs-yet"))
     else:
-        print("\n".join(_table(found)))
+        print("\n".join(_table(known_runs)))
     print(_server_line(*_server(args)))
     return 0
 
@@ -60,31 +60,30 @@ def _known_runs(args: argparse.Namespace) -> list[RunRow]:
 
 
 def _server(args: argparse.Namespace) -> tuple[Client | None, ServerFacts | None]:
-    """Return the server that is up, if one is, and what it says of itself, if it does.
+    """Return the running server, if any, and its facts, if it sends them.
 
     Raises:
-        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know
-            LOADERWATCH_TOKEN.
+        ServerError: the server in LOADERWATCH_SERVER does not answer, or does not know LOADERWATCH_TOKEN.
     """
     client = find_server(args.data_dir)
     if client is None:
         return None, None
     try:
         return client, client.server()
-    except (ServerError, OSError):  # the server is of an older version, or left this moment
+    except (ServerError, OSError):  # the server is older, or left this moment
         return client, None
 
 
 def _server_json(client: Client | None, facts: ServerFacts | None) -> str:
-    """Return as JSON what ``GET /server`` says, with the address to reach it; null when no server is up."""
+    """Return the answer of ``GET /server`` as JSON, with the server's address; null if no server is up."""
     if client is None:
         return "null"
-    said = {} if facts is None else msgspec.to_builtins(facts)
-    return json.dumps(said | {"url": client.url}, indent=2)
+    answer = {} if facts is None else msgspec.to_builtins(facts)
+    return json.dumps(answer | {"url": client.url}, indent=2)
 
 
 def _server_line(client: Client | None, facts: ServerFacts | None) -> str:
-    """Return a line for people on which server is up and how long it stays."""
+    """Return a line about the running server and how long it stays."""
     if client is None:
         return in_own_language("no-server-is-up")
     if facts is None:
@@ -130,7 +129,7 @@ def _was_stopped(row: RunRow) -> bool:
 def in_a_cell(text: object, width: int) -> str:
     """Return a text on one line, cut to a width in characters.
 
-    It is without what would move a terminal's cursor, because names come from other machines.
+    It has no control characters for a terminal's cursor, because names come from other machines.
     """
     line = one_line(str(text))
     return line if len(line) <= width else line[: width - 1] + "…"

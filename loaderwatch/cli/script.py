@@ -1,4 +1,4 @@
-"""Runs somebody's training script up to its first batch and collects what its ranks report."""
+"""Runs a person's training script up to its first batch and collects its ranks' reports."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from loaderwatch.core.wire import decode_json
 from loaderwatch.texts import in_own_language
 
 _POLL_S: Final = 0.05
-_OTHERS_S: Final = 20.0  # for the other ranks once one has reported, because they are as far as it is
+_OTHERS_S: Final = 20.0  # for the other ranks once one has reported, because they are equally far
 _TAIL_LINES: Final = 15
 _ABORT_S: Final = 2.0
 
 
 class ScriptFailed(LoaderwatchError):
-    """The script did not get to a training loader."""
+    """The script reached no training loader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """The reports of a script's ranks, and what the script printed."""
+    """The reports of a script's ranks, and the script's output."""
 
     reports: list[ScriptReport]
     output: str
@@ -52,9 +52,9 @@ def inspect_script(
 ) -> Inspected:
     """Run ``[-m] SCRIPT ARGS`` up to its first training batch, on ``ranks`` ranks of this machine.
 
-    Every process it started has ended when this returns. None as ``ranks`` runs it as a plain script, without
-    a launcher's environment. ``environ`` is added to the script's. ``look`` is called with the folder of the reports
-    while they are awaited; it returns for how many seconds more than ``timeout_s``.
+    All processes that it started have ended when this returns. With ``ranks`` None it runs as a plain script,
+    without a launcher's environment. The script also gets ``environ``. During the wait, ``look`` gets the
+    folder of the reports and returns how many seconds to wait beyond ``timeout_s``.
 
     Raises:
         ScriptFailed: no rank reported in time.
@@ -97,21 +97,18 @@ def inspect_script(
             _kill_marked(folder)
         output = log.read_text(errors="replace")
     if not reports:
-        what = " ".join(command)
+        command_line = " ".join(command)
         if ended:
-            raise ScriptFailed(f"{what} ended before it iterated a training loader\n{tail(output)}")
+            raise ScriptFailed(f"{command_line} ended before it iterated a training loader\n{tail(output)}")
         raise ScriptFailed(
-            f"{what} did not come to a training loader within {timeout_s:g} s; give it longer with --timeout\n"
-            f"{_stuck(output)}"
+            f"{command_line} did not come to a training loader within {timeout_s:g} s;"
+            f" give it longer with --timeout\n{_stuck(output)}"
         )
     return Inspected(reports, output)
 
 
 def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
-    """Have processes that take too long write their stacks.
-
-    The bootstrap has faulthandler answer SIGABRT.
-    """
+    """Make processes that take too long write their stacks: their faulthandler answers SIGABRT."""
     for child in children:
         child.send_signal(signal.SIGABRT)
     deadline = time.monotonic() + _ABORT_S
@@ -120,10 +117,7 @@ def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _kill_marked(folder: Path) -> None:
-    """Kill the processes that the script started in a session of their own.
-
-    They are known by the folder's mark in their environment.
-    """
+    """Kill processes that the script started in other sessions; the folder's mark is in their environment."""
     mark = f"{variables.DOCTOR_FOLDER.name}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -134,16 +128,13 @@ def _kill_marked(folder: Path) -> None:
 
 
 def tail(output: str) -> str:
-    """Return the last lines of what a script printed, indented."""
+    """Return the last lines of a script's output, indented."""
     lines = output.rstrip().splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  | {line}" for line in lines)
 
 
 def _stuck(output: str) -> str:
-    """Return what the script printed last, and the lines at which faulthandler found it.
-
-    Lines of what ran the script are left out.
-    """
+    """Return the script's last output, and the lines at which faulthandler found it, without our own."""
     printed, _, fault = output.partition("Fatal Python error: Aborted")
     _, _, stack = fault.partition("Current thread ")
     lines = list(takewhile(_of_script, stack.splitlines()[1:]))
@@ -175,7 +166,7 @@ def _environ(rank: int, ranks: int | None, port: int) -> dict[str, str]:
             "MASTER_PORT": str(port),
         }
         if ranks > 1:
-            environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+            environ.setdefault("OMP_NUM_THREADS", "1")  # like torchrun
     return environ
 
 
@@ -193,7 +184,7 @@ def _wait(
     own = {child.pid for child in children}
     while True:
         reports = [decode_json(file.read_bytes(), ScriptReport) for file in sorted(folder.glob("*.json"))]
-        # Ranks that the script starts by itself are as many as they say.
+        # Ranks that the script starts by itself report how many they are.
         wanted = max([len(own), *(r.process.world_size for r in reports if r.process.pid not in own)])
         now = time.monotonic()
         if reports and first_at is None:

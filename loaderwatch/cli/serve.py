@@ -13,12 +13,12 @@ from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
-from loaderwatch.server.options import ServeOptions, remembered
+from loaderwatch.server.config_file import ServeOptions, remembered
 from loaderwatch.server.process import serve
 
 LEAST_TOKEN: Final = 16  # characters
 STARTERS: Final = ("run", "demo")
-"""Who starts a server whose output goes to a log, and then says where the page is."""
+"""Programs that start a server. Its output goes to a log, and they print the page's address themselves."""
 
 
 def prepare_parser(parser: CommandParser) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o077)  # runs hold paths and stacks of this user's code
 
     def say(text: str) -> None:
-        # A starter sends the server's output to a log; people get the address from the job, or the demo.
+        # A starter sends the server's output to a log; people get the address from the job or the demo.
         print(without_tokens(text) if args.resume or args.started_by else text, flush=True)
 
     serve(_options(args), say=say)
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> ServeOptions:
     settings = load_settings()
     data_dir = args.data_dir or settings.data_dir
-    before = remembered(data_dir) if args.resume else None
-    if before is not None:
-        # The job that starts it again sends with its own LOADERWATCH_TOKEN.
+    remembered_options = remembered(data_dir) if args.resume else None
+    if remembered_options is not None:
+        # The job that restarts the server sends with its own LOADERWATCH_TOKEN.
         return (
-            before
-            if before.no_auth or before.token
-            else replace(before, token=_usable(*_given_token(None, settings.token)))
+            remembered_options
+            if remembered_options.no_auth or remembered_options.token
+            else replace(remembered_options, token=_usable(*_given_token(None, settings.token)))
         )
     if args.advertise is not None and args.store is None:
         raise ConfigError(
@@ -97,8 +97,8 @@ def _options(args: argparse.Namespace) -> ServeOptions:
 
 
 def _notify(args: argparse.Namespace, settings: Settings) -> tuple[str, ...]:
-    """Return the addresses to tell of every run. The variable of a run that starts the server is about that run alone."""
-    given = tuple(address for one in args.notify for address in variables.ADDRESSES.parse(one, "--notify"))
+    """Return the addresses for messages of every run. A starting run's variable is for that run only."""
+    given = tuple(address for text in args.notify for address in variables.ADDRESSES.parse(text, "--notify"))
     return given or (() if args.started_by else settings.notify)
 
 
@@ -116,8 +116,8 @@ def _given_token(given: str | None, from_environ: str | None) -> tuple[str, str 
 def _usable(name: str, token: str | None) -> str | None:
     if token is not None and len(token) < LEAST_TOKEN:
         raise ConfigError(
-            f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more, such as what"
-            " `openssl rand -hex 24` prints"
+            f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more,"
+            " such as what `openssl rand -hex 24` prints"
         )
     return None if token is None else variables.TOKEN_TEXT.parse(token, name)
 
@@ -139,10 +139,10 @@ def _days(text: str) -> float:
 
 
 def _hours(text: str) -> float:
-    """Return the hours without anybody after which the server leaves; with 0 it stays for ever.
+    """Return the unused hours after which the server leaves; with 0 it stays forever.
 
     Raises:
-        argparse.ArgumentTypeError: the text is no number of hours.
+        argparse.ArgumentTypeError: the text is not a number of hours.
     """
     try:
         return variables.HOURS.parse(text, "it")

@@ -1,4 +1,4 @@
-"""``loaderwatch stacks``: what every process of a run is executing at this moment, taken without stopping it."""
+"""``loaderwatch stacks``: what every process of a run is executing now, without stopping it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from loaderwatch.core.answers import Param, Stack
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.printable import one_line
-from loaderwatch.supervisor.stack_text import in_order, process_of, stacks_text, taken_clock
+from loaderwatch.supervisor.restart import in_order, process_of, stacks_text, taken_clock
 from loaderwatch.texts import in_own_language
 
 _FORBIDDEN: Final = 403
 
 
 class NoStacks(LoaderwatchError):
-    """No stack came."""
+    """No stack arrived."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +30,10 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the stacks that came, and return the exit code.
+    """Print the stacks that arrived, and return the exit code.
 
     Raises:
-        NoStacks: nobody is there to be asked, or nobody answered.
+        NoStacks: there is no process to ask, or none answered.
         NoSuchRun, ServerError: the server does not know the run, or refuses.
     """
     client = find_server(args.data_dir, "owner")
@@ -42,20 +42,20 @@ def run(args: argparse.Namespace) -> int:
             "no server is up, so nobody can ask a run for its stacks; a run that trains starts one"
         )
     row = pick(client.runs(), args.which)
-    came, missing = _take(client, row.run_id, args.rank, args.within)
-    if not came and not missing:
+    stacks, missing = _take(client, row.run_id, args.rank, args.within)
+    if not stacks and not missing:
         of_rank = "" if args.rank is None else f"; it has {row.world_size} ranks, the first is 0"
         raise NoStacks(f"nobody is there to be asked: the run {row.run_id} is {row.state}{of_rank}")
-    if not came:
+    if not stacks:
         raise NoStacks(
-            f"nothing of {row.run_id} has come within {args.within:g} s: its streamer is not heard (the run is {row.state});"
-            " --within waits longer"
+            f"nothing of {row.run_id} has come within {args.within:g} s:"
+            f" its streamer is not heard (the run is {row.state}); --within waits longer"
         )
-    print(stacks_text(came))
+    print(stacks_text(stacks))
     for stack in in_order(missing):
         when: dict[str, Param] = {"within_s": args.within, "taken_at": taken_clock(stack)}
         print("\n" + in_own_language("stack-not-answered", **process_of(stack), **when))
-    return 0 if any(stack.text for stack in came) else 1
+    return 0 if any(stack.text for stack in stacks) else 1
 
 
 def _take(client: Client, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:
@@ -65,8 +65,8 @@ def _take(client: Client, run_id: str, rank: int | None, within_s: float) -> tup
         if error.status != _FORBIDDEN:
             raise
         raise NoStacks(
-            f"{client.url} takes this only from its owner ({one_line(error.reason)}); set LOADERWATCH_PAGE_TOKEN to the owner's"
-            " token, which is in the token.json of that server"
+            f"{client.url} takes this only from its owner ({one_line(error.reason)});"
+            " set LOADERWATCH_PAGE_TOKEN to the owner's token, which is in the token.json of that server"
         ) from None
     except OSError as error:
         raise NoStacks(f"{client.url} has not answered ({error}); try again") from None

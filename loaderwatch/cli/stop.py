@@ -26,9 +26,9 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the server that proves itself to end, wait until it has, and return the exit code.
+    """Ask the server that proves itself to end, wait for its end, and return the exit code.
 
-    No process is signalled, so none can be the wrong one.
+    No process is signalled, so a wrong one cannot be hit.
 
     Raises:
         LoaderwatchError: the server does not answer, refuses, or has not ended in time.
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     if server is None:
         if is_held(lock):
             raise LoaderwatchError(
-                f"the server of {data_dir} does not answer: it is starting or ending this moment, or stands still; try again,"
-                f" or end process {_holder(lock)} yourself"
+                f"the server of {data_dir} does not answer: it is starting or ending this moment, or stands"
+                f" still; try again, or end process {_holder(lock)} yourself"
             )
         print(in_own_language("no-server-to-stop", data_dir=str(data_dir)))
         return 0
@@ -50,17 +50,17 @@ def run(args: argparse.Namespace) -> int:
         if error.status != _REFUSED:
             raise
         raise LoaderwatchError(
-            f"the server at {server.url} goes on: {one_line(error.reason)}. A run that is reporting would start another server;"
-            " `loaderwatch stop --force` ends this one all the same"
+            f"the server at {server.url} goes on: {one_line(error.reason)}. A run that is reporting would"
+            " start another server; `loaderwatch stop --force` ends this one all the same"
         ) from None
     except OSError:
-        ended = None  # it left this very moment
+        ended = None  # it left at this moment
     give_up_at = time.monotonic() + _GONE_WITHIN_S
     while is_held(lock):
         if time.monotonic() > give_up_at:
             raise LoaderwatchError(
-                f"the server at {server.url} was told to end and has not within {_GONE_WITHIN_S:g} s; end process"
-                f" {_holder(lock)} yourself"
+                f"the server at {server.url} was told to end and has not within {_GONE_WITHIN_S:g} s;"
+                f" end process {_holder(lock)} yourself"
             )
         time.sleep(0.05)
     pid = ended.pid if ended else None
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _holder(lock: Path) -> str:
-    """Return the pid that the holder of the lock wrote into it, else words in its place."""
+    """Return the pid that the lock's holder wrote into the lock, else words in its place."""
     try:
         pid = lock.read_text().strip()
     except (OSError, UnicodeDecodeError):

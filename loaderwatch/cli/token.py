@@ -16,7 +16,7 @@ _WITHIN_S = 10.0
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Add the command's one action and its arguments to the parser."""
+    """Add the command's only action and its arguments to the parser."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     rotate = actions.add_parser("rotate", help="")
     add_data_dir(rotate)

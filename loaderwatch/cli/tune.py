@@ -1,4 +1,4 @@
-"""``loaderwatch tune``: the smallest setting of a script's loader that keeps the device fed, by trying."""
+"""``loaderwatch tune``: tries a script's loader for the smallest setting that keeps the device fed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import duration, rate, size
 
 GRACE_S: Final = 60.0
-"""How much longer than its budget a tuning may take, since a trial that has begun is waited for."""
+"""Extra time beyond a tuning's budget, since a trial in progress is waited for."""
 _COLUMNS: Final = ("workers", "speed", "start", "memory")
 """The parts of the message ``tuning-columns``."""
 SAME_RATIO: Final = 0.05
-"""A setting that reads so much faster than the present one, or less, is no reason to change."""
+"""A speed gain up to this share of the present speed is no reason to change a setting."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
@@ -51,11 +51,11 @@ def _milliseconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was tried and what to change; return 0 if a setting was found.
+    """Print the trials and the advice; return 0 if a setting was found.
 
     Raises:
         ConfigError: there is no such script.
-        ScriptFailed: the script did not get to a training loader, or that cannot be read.
+        ScriptFailed: the script reached no training loader, or its loader cannot be read.
     """
     if not args.module and not is_file(args.target):
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
@@ -78,18 +78,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
-    """Run the script; ``known`` gets what is known after each trial, for whoever interrupts."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # so that the script ends with us
+    """Run the script; ``known`` gets the result after each trial, in case of an interrupt."""
+    # so that the script ends with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
     def look(folder: Path) -> float:
         file = folder / KNOWN_FILE
         if not file.exists():
             return 0.0
         newest = decode_json(file.read_bytes(), Tuning)
-        told = len(known[-1].trials) if known else 0
-        for trial in newest.trials[told:]:
+        shown = len(known[-1].trials) if known else 0
+        for trial in newest.trials[shown:]:
             print(f"  {_trial_line(trial)}", file=sys.stderr, flush=True)
         known[:] = [newest]
         return float(args.seconds + GRACE_S)
@@ -97,9 +96,9 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
     options = json.dumps({"asked_ns": time.time_ns(), "seconds": args.seconds, "step_s": args.step_ms})
     inspected = inspect_script(command, None, args.timeout, environ={TUNE.name: options}, look=look)
-    for one in inspected.reports:
-        if one.tuning is not None:
-            return one.tuning
+    for rank_report in inspected.reports:
+        if rank_report.tuning is not None:
+            return rank_report.tuning
     (first, *_) = inspected.reports
     how = first.refusal or (
         f"it ended with {first.ended}" if first.ended else "it iterated no torch.utils.data.DataLoader"
@@ -108,20 +107,17 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
 
 
 def _in_english(tuning: Tuning) -> dict[str, Any]:
-    """Return a tuning as JSON has it: its texts in English."""
+    """Return a tuning as JSON data, with English texts."""
     stopped = "" if tuning.stopped is None else say(tuning.stopped)
-    said = {"stopped": stopped, "notes": [say(note) for note in tuning.notes]}
-    return {**msgspec.to_builtins(tuning), **said}
+    english = {"stopped": stopped, "notes": [say(note) for note in tuning.notes]}
+    return {**msgspec.to_builtins(tuning), **english}
 
 
 def report(tuning: Tuning) -> list[str]:
-    """Return the lines that tell of a tuning: the curve, the advice, the line to paste."""
+    """Return the lines about a tuning: the curve, the advice, the line to paste."""
     where = f" ({tuning.made_at})" if tuning.made_at else ""
     columns = [say(Text("tuning-columns", {}, part), own_language()) for part in _COLUMNS]
-    lines = [
-        f"{tuning.loader}{where}",
-        "  {:>11}  {:>9}  {:>11}  {:>8}".format(*columns),
-    ]
+    lines = [f"{tuning.loader}{where}", "  {:>11}  {:>9}  {:>11}  {:>8}".format(*columns)]
     speeds = [trial for trial in tuning.trials if trial.wait_ratio is None]
     for trial in sorted(speeds, key=lambda one: one.num_workers):
         is_now, is_advised = (
@@ -130,7 +126,8 @@ def report(tuning: Tuning) -> list[str]:
         mark = "both" if is_now and is_advised else "now" if is_now else "advised" if is_advised else None
         memory = "–" if trial.worker_bytes is None else size(trial.worker_bytes)
         lines.append(
-            f"  {trial.num_workers:>11}  {rate(trial.batches_per_s):>9}  {duration(trial.start_s):>11}  {memory:>8}"
+            f"  {trial.num_workers:>11}  {rate(trial.batches_per_s):>9}"
+            f"  {duration(trial.start_s):>11}  {memory:>8}"
             + (f"  {in_own_language('tuning-marks', mark=mark)}" if mark else "")
         )
     played = [trial for trial in tuning.trials if trial.wait_ratio is not None]
@@ -149,10 +146,10 @@ def report(tuning: Tuning) -> list[str]:
 
 
 def _keep(args: argparse.Namespace, tuning: Tuning) -> str:
-    """Keep the setting for the next run, and return a line that says so.
+    """Keep the setting for the next run and return a line that says so.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the setting cannot be written.
     """
     change = change_of(tuning)
     if change is None or tuning.made_at is None:
@@ -171,7 +168,7 @@ def _keep(args: argparse.Namespace, tuning: Tuning) -> str:
 
 
 def change_of(tuning: Tuning) -> tuple[int, int | None] | None:
-    """Return the number of workers and the prefetch factor (None: as it is) that are advised; None if nothing is to change."""
+    """Return the advised workers and prefetch factor (None: unchanged); None if nothing should change."""
     workers = tuning.advised_workers
     if workers is None:
         return None
@@ -197,7 +194,7 @@ def _advice(tuning: Tuning) -> list[str]:
 
 
 def _speeds(tuning: Tuning) -> tuple[float, float]:
-    """Return the batches/s of the present setting and of the advised one: with a step between batches, where one is known."""
+    """Return the batches/s of the present and the advised setting, with a step between batches if known."""
     return (
         _speed(tuning, tuning.num_workers, tuning.prefetch_factor),
         _speed(tuning, tuning.advised_workers or 0, tuning.advised_prefetch),
@@ -205,14 +202,14 @@ def _speeds(tuning: Tuning) -> tuple[float, float]:
 
 
 def _speed(tuning: Tuning, workers: int, prefetch: int | None) -> float:
-    """Return how many batches/s a setting gives a training, as it was tried with steps; else as far as reading alone tells."""
-    of = [trial for trial in tuning.trials if trial.num_workers == workers]
-    for trial in reversed(of):
+    """Return a setting's batches/s in training, as tried with steps, else estimated from reading alone."""
+    trials = [trial for trial in tuning.trials if trial.num_workers == workers]
+    for trial in reversed(trials):
         if trial.wait_ratio is not None and _prefetch(trial.prefetch_factor) == _prefetch(prefetch):
             return trial.batches_per_s
     step_s = tuning.step_s or 0.0
-    read = next(trial.batches_per_s for trial in of if trial.wait_ratio is None)
-    if not workers:  # it reads none while a step runs
+    read = next(trial.batches_per_s for trial in trials if trial.wait_ratio is None)
+    if not workers:  # nothing is read while a step runs
         return 1 / (1 / read + step_s)
     return min(read, 1 / step_s) if step_s else read
 

@@ -23,6 +23,11 @@ def signal_name(number: int) -> str:
         return {1: "SIGHUP", 3: "SIGQUIT"}.get(number, f"signal {number}")
 
 
+def killed_worker(pid: int, number: int) -> str:
+    """Say that a signal killed a DataLoader worker, in PyTorch's words, by which the detectors know it."""
+    return f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(number)}"
+
+
 def stopped_by(last_words: str | None, exit_code: int | None) -> str | None:
     """Return how somebody stopped a process: "SIGTERM", or Ctrl-C; None if nobody is known to have.
 

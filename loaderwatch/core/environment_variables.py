@@ -304,7 +304,7 @@ LANGUAGE: Final = Variable[str | None](
     LANGUAGE_TAG,
     None,
     "The language of the terminal and of messages. The page asks the browser.",
-    read_by="streamer, server, commands",
+    read_by="training process, streamer, server, commands",
     default_text="the locale's, else `en`",
 )
 DISABLE: Final = Variable(

@@ -1,1 +1,1 @@
-"""The guided demo: a real training run on two ranks that goes wrong in six ways, with the page beside it."""
+"""The guided demo: a real training run on two ranks that goes wrong in six ways, with the page open."""

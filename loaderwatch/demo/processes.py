@@ -1,4 +1,4 @@
-"""The demo's processes: how they are started, and how they are ended without leftovers."""
+"""The demo's processes: their start, and their end without leftovers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ from loaderwatch.core.system import HAS_OWNERS
 
 
 class Group:
-    """A process in a session of its own.
-
-    It ends together with its children, and Ctrl-C reaches only the demo.
-    """
+    """A process in its own session. It ends together with its children, and Ctrl-C reaches only the demo."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path | None = None) -> None:
-        """Start ``command``.
-
-        Its output goes to ``log``, begun anew for this user alone, or to the terminal without one.
+        """Start ``command``. Its output goes to a new, private ``log``, or without one to the terminal.
 
         Raises:
             OSError: the command cannot be started.
@@ -51,10 +46,7 @@ class Group:
             self._relay.start()
 
     def _copy_output(self) -> None:
-        """Copy the process's output to the terminal until it is told to end.
-
-        torchrun answers that with a traceback, which nobody needs.
-        """
+        """Copy the output to the terminal until the end is requested: torchrun then writes a traceback."""
         assert self._process.stdout is not None
         with self._process.stdout as output:
             while text := os.read(output.fileno(), 65536):
@@ -63,7 +55,7 @@ class Group:
                 try:
                     sys.stdout.buffer.write(text)
                     sys.stdout.buffer.flush()
-                except BrokenPipeError:  # nobody reads the terminal's end any more; the training goes on
+                except BrokenPipeError:  # the terminal is gone, but the training goes on
                     self._is_muted = True
 
     def exit_code(self) -> int | None:
@@ -78,7 +70,7 @@ class Group:
         return code
 
     def end(self, patience_s: float = 10.0) -> None:
-        """Ask the process to end; after ``patience_s`` seconds at most, kill it and its children."""
+        """Ask the process to end; after at most ``patience_s`` seconds, kill it and its children."""
         self._is_muted = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -95,10 +87,9 @@ class Group:
 
 
 def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
-    """End what is left of the ranks: torchrun gives each a session of its own, with its workers in it.
+    """End the remaining ranks. torchrun gives each its own session, which includes its workers.
 
-    Patience is for multiprocessing's resource tracker: it removes the semaphores of spawned workers once they
-    are gone.
+    The patience lets multiprocessing's resource tracker remove the semaphores of ended spawned workers.
     """
     for pid in pids:
         _signal_group(pid, signal.SIGTERM)
@@ -108,7 +99,7 @@ def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float, every_s: float = 0.1) -> bool:
-    """Wait until ``condition`` is true; return whether it became so within ``limit_s`` seconds."""
+    """Wait until ``condition`` is true; return whether that happened within ``limit_s`` seconds."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
@@ -118,16 +109,13 @@ def wait_until(condition: Callable[[], bool], limit_s: float, every_s: float = 0
 
 
 def remove_rings(rings_dir: Path, limit_s: float = 10.0) -> None:
-    """Give the streamer time to read the rings to their end and remove them; then remove what is left."""
+    """Let the streamer read the rings to their end and remove them; then remove the rest."""
     wait_until(lambda: not rings_dir.exists() or not any(rings_dir.rglob("*")), limit_s)
     shutil.rmtree(rings_dir, ignore_errors=True)
 
 
 def _begin(log: Path) -> int:
-    """Open an empty log for this user alone, and return its descriptor.
-
-    It does not matter what an earlier demo has left in its place.
-    """
+    """Open an empty log for this user only, replacing any earlier one, and return its descriptor."""
     descriptor = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     if HAS_OWNERS:
         os.fchmod(descriptor, 0o600)
@@ -135,9 +123,9 @@ def _begin(log: Path) -> int:
 
 
 def _signal_group(leader: int, signum: int) -> bool:
-    """Send a signal to a process group; return whether there was one to get it."""
+    """Send a signal to a process group; return whether the group exists."""
     try:
         os.killpg(leader, signum)
-    except (ProcessLookupError, PermissionError):  # gone; or, on macOS, only zombies are left
+    except (ProcessLookupError, PermissionError):  # gone, or on macOS only zombies are left
         return False
     return True

@@ -1,7 +1,6 @@
-"""Simulated GPUs: the stand-in for NVIDIA's library, its script, and the marks of when a GPU is busy.
+"""Simulated GPUs: the stand-in for NVIDIA's library, its script, and the marks of busy times.
 
-A training script imports this module beside torch, so it imports nothing that is heavy. ``nvml_stand_in.c``
-describes the script's statements.
+A training script imports this module, so it imports nothing heavy. See ``nvml_stand_in.c`` for statements.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class NoCompiler(RuntimeError):
 
 @dataclass(frozen=True)
 class SimulatedProcess:
-    """A process that runs on a GPU.
+    """A process on a GPU.
 
-    ``memory_used`` is in bytes; None: NVML does not tell it. ``sm_percent`` 0: NVML has no sample of it.
+    ``memory_used`` is in bytes; None: NVML does not know it. ``sm_percent`` 0: NVML has no sample.
     """
 
     pid: int
@@ -52,16 +51,13 @@ class SimulatedSlice:
 
 @dataclass(frozen=True)
 class SimulatedGpu:
-    """One GPU of the script.
-
-    ``busy`` and ``util_percent`` are two ways to say how busy it is; with neither it is idle.
-    """
+    """One GPU of the script. ``busy`` or ``util_percent`` says how busy it is; with neither it is idle."""
 
     uuid: str
-    name: str = "loaderwatch simulated GPU"  # the page labels names that begin so
+    name: str = "loaderwatch simulated GPU"  # the page labels names with this beginning
     busy: Path | None = None  # the path of a BusyFile
     util_percent: int | None = None
-    pids: Sequence[int] = ()  # these share memory and utilization equally
+    pids: Sequence[int] = ()  # they share memory and utilization equally
     processes: Sequence[SimulatedProcess] = ()
     memory_used: int = 11 * 2**30
     memory_total: int = 80 * 2**30
@@ -73,7 +69,7 @@ class SimulatedGpu:
     migs: Sequence[SimulatedSlice] = ()
     errors: Sequence[tuple[str, str]] = ()  # (function, name of the NVML error)
     slow_ms: Sequence[tuple[str, int]] = ()
-    throttle: tuple[int, int] | None = None  # reasons (bits of nvml.h) and the clock in MHz that they leave
+    throttle: tuple[int, int] | None = None  # reasons (bits of nvml.h) and the clock in MHz that remains
 
 
 def build(folder: Path) -> Path:
@@ -101,10 +97,9 @@ def build(folder: Path) -> Path:
 
 
 def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tuple[str, str]] = ()) -> None:
-    """Write what the library shall show; a running library takes the change over at its next call.
+    """Write what the library shows; a running library reads the change at its next call.
 
-    ``errors`` are (function, NVML error name) for all GPUs, e.g.
-    ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
+    ``errors`` for all GPUs are (function, error), e.g. ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
     """
     lines = [f"error {function} {name}" for function, name in errors]
     for gpu in gpus:
@@ -135,16 +130,16 @@ def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tupl
 
 
 def environment(library: Path, script: Path) -> dict[str, str]:
-    """Return the environment with which a process sees the simulated GPUs instead of real ones."""
+    """Return the environment in which a process sees the simulated GPUs instead of real ones."""
     older = os.environ.get("LD_LIBRARY_PATH")
     folders = [str(library.parent), older] if older else [str(library.parent)]
     return {"LD_LIBRARY_PATH": os.pathsep.join(folders), NVML_SCRIPT.name: str(script)}
 
 
 class BusyFile:
-    """A file that tells a simulated GPU when its training process computes, by ``begin``/``end`` or ``with``.
+    """A file that shows a simulated GPU when its training process computes, by ``begin``/``end`` or ``with``.
 
-    Opening it makes this process the one that NVML names as running on the GPU.
+    Opening it makes NVML list this process as running on the GPU.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +150,7 @@ class BusyFile:
             self._map = mmap.mmap(fd, _BUSY_BYTES)
         finally:
             os.close(fd)
-        # Each a single aligned store, so that the library never sees half a number.
+        # Each is a single aligned store, so that the library never sees half a number.
         self._busy_ns = ctypes.c_int64.from_buffer(self._map, 0)
         self._since_ns = ctypes.c_int64.from_buffer(self._map, 8)
         self._pid = ctypes.c_int64.from_buffer(self._map, 16)
@@ -175,7 +170,7 @@ class BusyFile:
             self._busy_ns.value += time.monotonic_ns() - since
 
     def tell(self, busy_s: float) -> None:
-        """Set how many seconds the GPU has been busy in all, in place of marks."""
+        """Set the GPU's total busy seconds, instead of marks."""
         self._since_ns.value = 0
         self._busy_ns.value = int(busy_s * 1e9)
 

@@ -1,8 +1,8 @@
 """The demo's training script: a small CNN on handwritten digits, two ranks, data loaded by worker processes.
 
-What loaderwatch needs is one line, ``loaderwatch.attach(loader, ...)``. Everything odd about this script is in
-``Digits._fetch_from_storage``, which plays slow and silent storage, in ``LargerLayers``, whose kernels run on a virtual GPU, and
-in ``save_previews``.
+What loaderwatch needs is one line, ``loaderwatch.attach(loader, ...)``. Everything odd about this script is
+in ``Digits._fetch_from_storage``, which plays slow and silent storage, in ``LargerLayers``, whose kernels run
+on a virtual GPU, and in ``save_previews``.
 
 Started by ``loaderwatch demo``; by hand: ``torchrun --nproc-per-node 2 train.py --images DIR``.
 """
@@ -28,32 +28,25 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 import loaderwatch
 from loaderwatch.core.message import Param
 from loaderwatch.demo.acts import ACTS, Act, acts_to_play
-from loaderwatch.demo.gpu import virtual_gpu
-from loaderwatch.demo.virtual_gpu import VirtualGpu
+from loaderwatch.demo.virtual_gpu import VirtualGpu, virtual_gpu
 from loaderwatch.texts import in_own_language
 
 BATCH_SIZE = 32
 SLOW_INDEX = 1690
-"""The index of the large file.
-
-With DistributedSampler's seed it comes in the middle of the epoch (tests/unit/demo checks).
-"""
+"""The large file's index. With DistributedSampler's seed it comes in mid-epoch (tests/unit/demo checks)."""
 SILENT_INDEX = 511
-"""The index of the read that is not answered, also in the middle of the epoch."""
+"""The index of the read without an answer, also in mid-epoch."""
 
 CATCH_UP_S = 0.25
 KERNELS = 102
-"""How many kernels the larger layers launch in a step: ten steps fit into a launch queue."""
+"""Kernels that the larger layers launch per step: ten steps fit into a launch queue."""
 STEP_S = 0.06
-"""What these take the GPU."""
+"""Time of these kernels on the GPU."""
 PREVIEW_EVERY = 10
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """The PNG files of ``folder``, each ``act.repeats`` times per epoch.
-
-    A sample is (float32 [1, 32, 32], class).
-    """
+    """The PNG files of ``folder``, ``act.repeats`` times per epoch. Sample: (float32 [1, 32, 32], class)."""
 
     def __init__(self, folder: Path, act: Act) -> None:
         self.paths = sorted(folder.glob("*/*.png"))
@@ -72,10 +65,10 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return torch.from_numpy(pixels / 255 - 0.5)[None], int(path.parent.name)
 
     def _fetch_from_storage(self, index: int) -> None:
-        """Take the time that remote storage would, and wait where it does not answer."""
+        """Take as long as remote storage would, and wait if it does not answer."""
         if self.act.read_latency_s:
-            # Each connection gives so many images a second. A worker that was late catches up, else the
-            # machine's other work would make one rank slower than the other, which is another scenario.
+            # Each connection delivers a fixed number of images per second. A late worker catches up. Else
+            # other work of the machine would slow one rank down, which is another scenario.
             now = time.monotonic()
             self.answer_at = max(self.answer_at, now - CATCH_UP_S) + self.act.read_latency_s
             time.sleep(max(0.0, self.answer_at - now))
@@ -89,9 +82,9 @@ class Digits(Dataset[tuple[Tensor, int]]):
 
 
 class LargerLayers(torch.autograd.Function):
-    """The layers of a larger model: kernels of the virtual GPU, a third in forward and two thirds in backward.
+    """The layers of a larger model: kernels of the virtual GPU, a third in forward, two thirds in backward.
 
-    They are launched and not waited for, as CUDA's are.
+    Like CUDA's, they are launched without waiting for them.
     """
 
     @staticmethod
@@ -120,8 +113,8 @@ class SmallCnn(nn.Module):
         self.classify = nn.Linear(16 * 7 * 7, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        activations: Tensor = LargerLayers.apply(self.features(images), self.gpu)  # type: ignore[no-untyped-call]
-        logits: Tensor = self.classify(activations)
+        hidden: Tensor = LargerLayers.apply(self.features(images), self.gpu)  # type: ignore[no-untyped-call]
+        logits: Tensor = self.classify(hidden)
         return logits
 
 
@@ -141,7 +134,7 @@ def make_loader(folder: Path, act: Act) -> DataLoader[tuple[Tensor, int]]:
 
 
 def save_previews(logits: Tensor, gpu: VirtualGpu, takes_s: float) -> None:
-    """Wait for the GPU, as ``logits.cpu()`` would, and write pictures of what was recognised to slow storage."""
+    """Wait for the GPU, like ``logits.cpu()``, and write pictures of the results to slow storage."""
     gpu.synchronize()
     time.sleep(takes_s)
 
@@ -149,7 +142,7 @@ def save_previews(logits: Tensor, gpu: VirtualGpu, takes_s: float) -> None:
 def train(
     act: Act, folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, gpu: VirtualGpu
 ) -> float:
-    """Train through one act and return the share of digits that were classified right in its last epoch."""
+    """Train through one act and return the share of digits classified right in its last epoch."""
     loader = make_loader(folder, act)
     loaderwatch.attach(loader, name=act.key, model=model, optimizer=optimizer)
     accuracy = 0.0
@@ -173,7 +166,7 @@ def train(
 
 
 def main() -> None:
-    """Play the acts that the command line names, and append to the report when each was played."""
+    """Play the acts on the command line, and append each act's time to the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--acts", nargs="*", default=[act.key for act in ACTS])

@@ -1,44 +1,112 @@
-"""A GPU whose kernels take time and no CPU, behind ``torch.cuda``'s names, on the machine's own clock.
+"""A GPU whose kernels take time but no CPU, behind ``torch.cuda``'s names, on the machine's own clock.
 
-Work is queued and runs one piece after the other, while the loop goes on, as CUDA does it: events complete when the device
-reaches them, ``synchronize`` and copies back wait, and whoever queues too much waits for room in the launch queue. An event
-knows its own stream only: on one that has nothing to do it completes at once, whatever the device does for another. The
-device writes down when it computed, so that it is known exactly how long it was idle. It computes nothing: tensors stay
-on the CPU.
+As in CUDA, work is queued and runs in order while the loop goes on. Events complete when the device reaches
+them. ``synchronize`` and copies back wait. A caller that queues too much waits for room in the launch queue.
+An event on an idle stream completes at once, whatever the device does for another stream. The device records
+when it computed, so its idle time is known exactly. It computes nothing: tensors stay on the CPU.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from loaderwatch.demo.stand_in import BusyFile
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.message import Text
+from loaderwatch.demo.stand_in import BusyFile, NoCompiler, SimulatedGpu, build, environment, write_script
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The training's environment variables for simulated GPUs, and a notice for the person."""
+
+    environ: Mapping[str, str]
+    notice: Text
+
+
+def prepare(folder: Path, ranks: int) -> Simulation:
+    """Build the stand-in for NVIDIA's library and its script in ``folder``; without compiler, no GPU charts.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("rank*"):
+        old.unlink()
+    environ = {variables.DEMO_GPUS.name: str(folder)}
+    try:
+        library = build(folder)
+    except NoCompiler as error:
+        return Simulation(environ, Text("demo-without-gpus", {"why": str(error)}))
+    script = folder / "script"
+    write_script(
+        script,
+        [SimulatedGpu(uuid=f"GPU-{_uuid(rank)}", busy=_busy_path(folder, rank)) for rank in range(ranks)],
+    )
+    return Simulation({**environ, **environment(library, script)}, Text("demo-gpus", {"gpus": ranks}))
+
+
+def virtual_gpu(local_rank: int) -> VirtualGpu:
+    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows its activity."""
+    gpu = VirtualGpu(uuid=_uuid(local_rank))
+    busy = busy_file(local_rank)
+    if busy is not None:
+        gpu.show(busy)
+    return gpu
+
+
+def busy_file(local_rank: int) -> BusyFile | None:
+    """Return the file in which this rank reports its GPU's activity; None outside the demo."""
+    folder = variables.DEMO_GPUS.read()
+    return None if folder is None else BusyFile(_busy_path(folder, local_rank))
+
+
+def registered_pids(folder: Path) -> list[int]:
+    """Return the pids of the ranks that have opened their busy files."""
+    pids = []
+    for path in folder.glob("rank*"):
+        content = path.read_bytes()
+        if len(content) >= 24 and (pid := struct.unpack_from("=q", content, 16)[0]):
+            pids.append(pid)
+    return pids
+
+
+def _uuid(rank: int) -> str:
+    return f"5eed0000-0000-0000-0000-{rank:012}"
+
+
+def _busy_path(folder: Path, rank: int) -> Path:
+    return folder / f"rank{rank}"
+
 
 LAUNCHES: Final = 1024
-"""How many kernels wait in CUDA's launch queue at most (1,024 on current drivers)."""
+"""Most kernels that wait in CUDA's launch queue (1,024 on current drivers)."""
 SHOWN_EVERY_S: Final = 0.01
-"""How often the stand-in for NVML is told how long the device has computed."""
+"""How often the stand-in for NVML learns how long the device has computed."""
 
 
 class VirtualGpu:
-    """One device, which runs the kernels of all its streams one after the other. Times are seconds of ``time.monotonic``."""
+    """A device that runs the kernels of all its streams in order. Times are seconds of ``time.monotonic``."""
 
     def __init__(self, launches: int = LAUNCHES, uuid: str = "virtual-0") -> None:
         self._launches = launches
         self._uuid = uuid
         self._lock = threading.Lock()
-        self._ends: deque[float] = deque()  # of kernels that may not be through yet
-        self._free_at = 0.0  # when the device is through
+        self._ends: deque[float] = deque()  # of kernels that may still run or wait
+        self._free_at = 0.0  # when the device has finished all work
         self._current = VirtualStream(self)
-        self.busy: list[tuple[float, float]] = []  # begin and end of each stretch without a pause
+        self.busy: list[tuple[float, float]] = []  # start and end of each period without a pause
         self.synchronized = 0
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long on the current stream, and wait for room in the queue first."""
+        """Queue a kernel of this duration on the current stream, after waiting for room in the queue."""
         while True:
             with self._lock:
                 now = time.monotonic()
@@ -57,13 +125,13 @@ class VirtualGpu:
             time.sleep(max(0.0, room_at - time.monotonic()))
 
     def synchronize(self) -> None:
-        """Wait until everything that is queued has run, as ``.item()``, ``.cpu()`` and ``synchronize()`` do."""
+        """Wait for all queued work, like ``.item()``, ``.cpu()`` and ``synchronize()``."""
         self.synchronized += 1
         while (left_s := self.free_at() - time.monotonic()) > 0:
             time.sleep(left_s)
 
     def free_at(self) -> float:
-        """When the device is through with what is queued now."""
+        """When the device will have finished the work queued now."""
         with self._lock:
             return self._free_at
 
@@ -74,22 +142,22 @@ class VirtualGpu:
     @contextmanager
     def on_stream(self, stream: VirtualStream) -> Iterator[None]:
         """``with torch.cuda.stream(stream)``."""
-        before, self._current = self._current, stream
+        previous, self._current = self._current, stream
         try:
             yield
         finally:
-            self._current = before
+            self._current = previous
 
     def idle_s(self, began: float, ended: float) -> float:
-        """The seconds of a time in which the device had nothing to do."""
+        """The seconds of a period in which the device was idle."""
         return ended - began - sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
 
     def show(self, busy: BusyFile) -> None:
-        """Let the stand-in for NVML say from now on what this device does, from the same timeline."""
+        """From now on, show the device's activity through the stand-in for NVML."""
         threading.Thread(target=self._show, args=(busy,), daemon=True).start()
 
     def _show(self, busy: BusyFile) -> None:
-        over_s, counted = 0.0, 0  # of stretches that are over, and how many those are
+        over_s, counted = 0.0, 0  # total of the finished periods, and their number
         while True:
             now = time.monotonic()
             with self._lock:
@@ -101,10 +169,10 @@ class VirtualGpu:
             time.sleep(SHOWN_EVERY_S)
 
     def install(self, replace: Callable[[str, Any], None]) -> None:
-        """Put it where ``torch.cuda`` has its own names, each by ``replace(name, new)``."""
+        """Replace ``torch.cuda``'s names, each by ``replace(name, new)``."""
         replace("is_initialized", lambda: True)
         replace("is_available", lambda: True)
-        replace("is_current_stream_capturing", bool)  # False; of C, as the real one
+        replace("is_current_stream_capturing", bool)  # False; a C function like the real one
         replace("Event", self.event)
         replace("Stream", lambda *_, **__: VirtualStream(self))
         replace("stream", self.on_stream)
@@ -128,11 +196,11 @@ class VirtualGpu:
 
 
 class VirtualStream:
-    """``torch.cuda.Stream``: its kernels run in the order in which they were launched."""
+    """``torch.cuda.Stream``: its kernels run in launch order."""
 
     def __init__(self, gpu: VirtualGpu) -> None:
         self._gpu = gpu
-        self.free_at = 0.0  # when it is through with what is queued on it now
+        self.free_at = 0.0  # when it will have finished the work queued now
 
     def query(self) -> bool:
         return time.monotonic() >= self.free_at
@@ -146,14 +214,14 @@ class VirtualStream:
 
 
 class Properties:
-    """Of a device, as far as we ask."""
+    """The properties of a device that we read."""
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
 
 
 class VirtualEvent:
-    """Complete when its stream is through with all that was queued on that before it."""
+    """Complete once its stream has finished all work queued before it."""
 
     def __init__(self, gpu: VirtualGpu, *, timed: bool) -> None:
         self._gpu = gpu

@@ -1,54 +1,196 @@
-"""All detectors over one window: a hang is no slow step, and one cause gives one finding."""
+"""All rules by family, and ``detect``, which runs their detectors over one window."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from typing import Final
 
 import msgspec
 
 from loaderwatch.core.answers import Text
+from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.detect import sample_timeout
+from loaderwatch.detect.crash import caught_errors, detector, killed, unexplained
+from loaderwatch.detect.crash import detector as crash
+from loaderwatch.detect.epoch_boundary import causes, fast_forward, shards
+from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
+from loaderwatch.detect.evaluation import detector as evaluation
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.families import FAMILIES
 from loaderwatch.detect.finding import SEVERITIES, Finding, observed
+from loaderwatch.detect.hang import detector as hang
+from loaderwatch.detect.hang import rules as hang_rules
 from loaderwatch.detect.incidents.explained_findings import fold
+from loaderwatch.detect.input_bound import detector as input_bound
+from loaderwatch.detect.input_bound import dispatch, straggler
+from loaderwatch.detect.input_bound import rules as wait_rules
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.standstill import before_standstill
+from loaderwatch.detect.rule import Family, Rule
+from loaderwatch.detect.running_out import (
+    descriptors,
+    disk,
+    memory,
+    ready_batches,
+    shared_memory,
+    slower_fetches,
+    time_to_starvation,
+)
+from loaderwatch.detect.slow_step import rules as step_rules
+from loaderwatch.detect.slow_step import (
+    sawtooth,
+    script_work,
+)
 from loaderwatch.detect.window import RunWindow
+
+RESOURCES: Final = (
+    Rule("shared-memory-fills-up", "S39", shared_memory.detect),
+    Rule("shared-memory-too-small", "S39", shared_memory.detect),
+    Rule("descriptors-run-out", "S40", descriptors.detect),
+    Rule("memory-runs-out", "S24", memory.detect),
+    Rule("disk-fills-up", "S56", disk.detect),
+    Rule("checkpoint-does-not-fit", "S56", disk.detect),
+)
+
+HEADROOM: Final = (
+    Rule("gpu-work-used-up", "", time_to_starvation.detect),
+    Rule("loader-barely-keeps-up", "", time_to_starvation.detect),
+    Rule("read-ahead-used-up", "", ready_batches.detect),
+    Rule("fetches-get-slower", "S58", slower_fetches.detect),
+)
+
+
+BOUNDARIES: Final = (
+    Rule("iterator-per-batch", "S32", causes.explain_rebuilt),
+    Rule("slow-shuffle", "S15", causes.explain),
+    Rule("slow-worker-shutdown", "S31", causes.explain),
+    Rule("read-ahead-thrown-away", "S30", causes.explain),
+    Rule("shuffle-buffer-refilled", "S33", causes.explain),
+    Rule("first-batch-not-read-ahead", "S33", causes.explain),
+    Rule("first-batch-without-workers", "S33", causes.explain),
+    Rule("workers-restarted-each-epoch", "S28", causes.explain),
+    Rule("dataloader-made-each-epoch", "S28", causes.explain),
+)
+
+FAST_FORWARD: Final = (Rule("resume-reads-again", "S34", fast_forward.detect),)
+
+
+CRASHED: Final = (
+    Rule("sample-took-too-long", "", detector.late_sample_error),
+    Rule("disk-full", "S56", detector.full_disk_error),
+    Rule("shared-memory-full", "S39", detector.detect),
+    Rule("descriptors-exhausted", "S40", detector.detect),
+    Rule("worker-descriptors-exhausted", "S40", detector.detect),
+    Rule("worker-ended-at-slow-sample", "", detector.late_sample_signal),
+    Rule("killed-out-of-memory", "S37", killed.killed_worker),
+    Rule("killed-perhaps-out-of-memory", "S37", killed.killed_worker),
+    Rule("killed-from-outside", "S37", killed.killed_worker),
+    Rule("ended-by-signal", "S37", killed.killed_worker),
+    Rule("native-code-crashed", "S37", killed.killed_worker),
+    Rule("worker-vanished", "S37", killed.killed_worker),
+    Rule("loader-cannot-be-pickled", "S42", detector.detect),
+    Rule("cuda-used-before-fork", "S42", detector.detect),
+    Rule("daemonic-process", "S42", detector.detect),
+    Rule("no-main-guard", "S42", detector.detect),
+    Rule("error-while-starting-workers", "S42", detector.detect),
+    Rule("sample-raised-error", "", detector.failed_fetch),
+    Rule("batch-raised-error", "", detector.failed_fetch),
+    Rule("collating-raised-error", "", detector.failed_fetch),
+    # What no other rule explains.
+    Rule("uncaught-error", "", unexplained.detect),
+    Rule("exit-code-chosen", "", unexplained.detect),
+    Rule("fault-in-native-code", "S37", unexplained.detect),
+    Rule("signal-was-sent", "S37", unexplained.detect),
+    Rule("process-was-killed", "S37", unexplained.detect),
+    Rule("process-vanished", "S37", unexplained.detect),
+)
+
+CAUGHT: Final = (
+    Rule("worker-death-caught", "S37", caught_errors.detect),
+    Rule("loader-error-caught", "S22", caught_errors.detect),
+)
+
+
+FAMILIES: Final = (
+    Family("hung", "rank", hang_rules.RULES, (hang.detect,), judges_standstills=True),
+    Family("crashed", "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
+    Family("caught-error", "rank", CAUGHT, judges_standstills=True),
+    Family("fast-forward", "loader", FAST_FORWARD, judges_standstills=True),
+    Family("epoch-boundary", "loader", BOUNDARIES, (epoch_boundary.detect,)),
+    Family(
+        "input-bound",
+        "loader",
+        (
+            Rule("workers-out-of-shards", "S23", shards.detect),
+            Rule("data-made-in-loop", "S01 S26", script_work.detect_data, SCRIPT_WORK),
+            Rule("one-rank-reads-for-all", "S18", dispatch.as_dispatch),
+            Rule("straggler-waits-for-data", "S43", straggler.as_straggler),
+            *wait_rules.RULES,
+        ),
+        (shards.detect, script_work.detect_data, input_bound.detect),
+    ),
+    Family(
+        "slow-evaluation",
+        "loader",
+        (
+            Rule("evaluation-workers-restart", "S55", evaluation.detect),
+            Rule("evaluation-waits", "S55", evaluation.detect),
+            Rule("evaluation-computes", "S55", evaluation.detect),
+        ),
+    ),
+    Family("slow-step", "rank", step_rules.RULES),
+    Family("gpu-sawtooth", "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
+    Family("headroom", "loader", HEADROOM),
+    Family("running-out", "host", RESOURCES, judges_standstills=True),
+    Family(
+        "sample-timeout",
+        "loader",
+        (Rule("sample-timeout", "", sample_timeout.detect),),
+        judges_standstills=True,
+    ),
+)
+"""The families in order of precedence: a hang, for example, is not reported as a slow step."""
+
+
+def all_rules() -> Iterator[tuple[Family, Rule]]:
+    """Yield each rule with its family, in order of precedence."""
+    for family in FAMILIES:
+        for rule in family.rules:
+            yield family, rule
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return the findings of a run in a window, the worst first: one for each cause, with its effects folded under it.
+    """Return the findings of a run in a window, one per cause with its effects, the worst first.
 
-    Where several detectors find the same key, the first one's finding counts, because it knows the cause more
-    exactly. A loader that is built anew for every epoch is one loader to all of them.
+    If several detectors find the same key, the first finding counts, because it knows the cause more exactly.
+    A loader that the script recreates for every epoch counts as one loader.
     """
     run = run.seen_as(joined(run.window))
     window = run.window
     moving = run.seen_as(before_standstill(window))
     still = {number for number, rank in window.ranks.items() if moving.window.ranks[number] is not rank}
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for family in FAMILIES:
-        for detector in family.detectors:
-            new = detector(run if family.judges_standstills else moving)
+        for look in family.detectors:
+            new = look(run if family.judges_standstills else moving)
             if not family.judges_standstills:
                 new = [_of_before(finding, still) for finding in new]
             for finding in new:
-                found.setdefault(finding.key, finding)
+                findings.setdefault(finding.key, finding)
     if window.summed:
-        found = {key: _in_part(finding, window) for key, finding in found.items()}
-    folded = fold([finding for finding in found.values() if not finding.is_past])
-    past = [finding for finding in found.values() if finding.is_past]
+        findings = {key: _in_part(finding, window) for key, finding in findings.items()}
+    folded = fold([finding for finding in findings.values() if not finding.is_past])
+    past = [finding for finding in findings.values() if finding.is_past]
     return sorted([*folded, *past], key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
 
 
 def _of_before(finding: Finding, still: Set[int]) -> Finding:
-    """Return a finding about speed; it is past if its rank, or any of several, may stand still now."""
+    """Mark a finding about speed as past if its rank, or any rank if it names none, may stand still now."""
     is_past = bool(still) if finding.rank is None else finding.rank in still
     return msgspec.structs.replace(finding, is_past=True) if is_past else finding
 
 
 def _in_part(finding: Finding, window: RunWindow) -> Finding:
-    """Say of how many ranks a finding about a large run speaks."""
+    """Add to a finding about a large run how many of its ranks were looked at."""
     looked_at, known = len(window.ranks), len(window.ranks) + len(window.summed)
     of = Text("evidence-ranks-of", {"ranks": looked_at, "known": known})
     evidence = [*finding.evidence, observed("ranks-looked-at-in-detail", of, "text")]

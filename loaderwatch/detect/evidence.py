@@ -21,8 +21,7 @@ from loaderwatch.detect.measures.machine import Cpus, HostLoad, Machine, cpus_of
 from loaderwatch.detect.measures.other_work import Held, interpreter_held
 from loaderwatch.detect.measures.pace import Pace, pace_of, paces_of, recent
 from loaderwatch.detect.measures.progress import Stuck, stuck, wait_limit_s
-from loaderwatch.detect.measures.time_use import RECENT_S, quiet_since_ns, share_of, wait_share
-from loaderwatch.detect.measures.time_use_of_ranks import uses_of
+from loaderwatch.detect.measures.time_use import RECENT_S, quiet_since_ns, share_of, uses_of, wait_share
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 

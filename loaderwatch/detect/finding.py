@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, TypeAlias
 
@@ -14,6 +16,43 @@ from loaderwatch.core.answers import Evidence, Param, Text, Unit, Verdict, Verdi
 from loaderwatch.core.answers.findings import Concluded, Named
 from loaderwatch.core.facts import StackDump
 from loaderwatch.texts import SOURCE, is_sayable, say
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One cause with its numbers; the detector that asked for it turns it into a finding.
+
+    The part ``because`` of the rule's message completes the finding's title: "Training loses 62 % of its time
+    waiting for data: num_workers=0 reads every batch on the training thread".
+    """
+
+    scenario: str
+    confidence: float  # 0 to 1
+    rule: str  # id of the cause; its message has the parts "because", "cause" and "advice"
+    params: dict[str, Param] = field(default_factory=dict)
+    also: list[Text] = field(default_factory=list)
+    gain_ceiling_ratio: float | None = None
+    remark: bool = False  # may be intended, whatever it costs
+    mild: bool = False  # alerts only if its share is critical, and then as a warning
+    steady: bool = False  # slows every batch too: its effect on single batches is the same alert
+    saved_s: float = 0.0  # at an epoch boundary: seconds per epoch that the advice saves at most
+    evidence: list[Evidence] = field(default_factory=list)
+    worker: int | None = None
+    pid: int | None = None
+    sample_indices: list[int] = field(default_factory=list)
+    stacks: list[StackDump] = field(default_factory=list)
+
+    def said(self, part: str) -> Text:
+        """Return a part of the rule's message, "because", "cause" or "advice", as a message parameter."""
+        return Text(self.rule, self.params, part)
+
+
+def who(ranks: Sequence[int], world_size: int) -> dict[str, Param]:
+    """Return the parameters of the message ``who``: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
+    several = "both" if len(ranks) == world_size == 2 else "all" if len(ranks) == world_size else "several"
+    kind = "training" if world_size <= 1 else "one" if len(ranks) == 1 else several
+    return {"who": kind, "ranks": list(ranks), "world": world_size}
+
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
@@ -79,7 +118,8 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     ``key`` identifies the incident: the tracker merges later findings with the same key and alerts once.
     """
 
-    aspect: str = ""  # which of several findings of this family and loader: "steady" or "spikes", the place of a GPU's idle time
+    # which of several findings of this family and loader: "steady", "spikes", the place of a GPU's idle time
+    aspect: str = ""
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on
     texts: Texts = Texts()

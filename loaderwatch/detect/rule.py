@@ -22,22 +22,21 @@ class Rule:
     """
 
     id: str  # what a person would search for; the message in the catalogues has the same id
-    aliases: str  # its numbers in the catalogue of scenarios, as in "S26 S53"; "" where it has none
+    aliases: str  # its numbers in the catalogue of scenarios, such as "S26 S53"; "" if it has none
     find: Callable[..., object]
-    stacks: str | None = None  # the moment of the stacks that it reads, as in ``loaderwatch.core.facts``
+    stacks: str | None = None  # when its stacks are taken, as in ``loaderwatch.core.facts``
 
 
 @dataclass(frozen=True)
 class Family:
-    """The rules whose findings have one code."""
+    """The rules whose findings share one code."""
 
     code: str  # the heading in docs/detectors.md
     scope: Scope  # there is one finding for each of these
-    rules: tuple[Rule, ...]  # in order of precedence: of two findings with one key the first counts
-    asked: tuple[
-        Detector, ...
-    ] = ()  # functions that apply the rules, where the rules' own do not take the evidence of a run
-    judges_standstills: bool = False  # whether it judges spans that may stand still; speed is unknown there
+    rules: tuple[Rule, ...]  # in order of precedence: if two findings have one key, the first one counts
+    # The functions that apply the rules; empty if each rule's own function takes the evidence of a run.
+    asked: tuple[Detector, ...] = ()
+    judges_standstills: bool = False  # looks also at spans that may stand still, where speed is not known
 
     @property
     def detectors(self) -> tuple[Detector, ...]:

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 import loaderwatch
-from loaderwatch.agent.guard import ask
+from loaderwatch.agent.guard import ask, in_own_language
 from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.progress import publish_progress
 
@@ -48,10 +48,7 @@ class Teller:
         facts = ask(question)
         if facts is None:
             self._off = True
-            say_once(
-                f"does not know {self.framework} {self.version}; the run is watched,"
-                " but its stages and epochs are not shown. Try another version of either"
-            )
+            say_once(in_own_language("unknown-framework", framework=self.framework, version=self.version))
             return
         publish_progress(framework=self.framework, framework_version=self.version, stage=stage, **facts)
 

@@ -1,1 +1,1 @@
-"""The server: ingest, store, live runs, alerts, recordings, HTTP API and the page. The agent never imports it."""
+"""The server: ingest, store, live runs, alerts, recordings, HTTP API, page. The agent never imports it."""

@@ -1,13 +1,17 @@
-"""The FastAPI application: its parts, their life cycle, and one shape for errors."""
+"""The FastAPI application: its parts, their life cycle, and one form for all errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
@@ -17,8 +21,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from loaderwatch import __version__
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.detached_processes import spawn_detached
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
-from loaderwatch.core.files import read_own, write_atomically
+from loaderwatch.core.files import NotPrivate, check_own, read_own, write_atomically
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.quotas import Admission
@@ -26,20 +33,9 @@ from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
-from loaderwatch.server.config_file import ConfigFile
-from loaderwatch.server.encoding import error_answer, json_answer
-from loaderwatch.server.http import (
-    alerts,
-    comparison,
-    identity,
-    import_routes,
-    ingest,
-    labels,
-    metrics,
-    recording,
-    runs,
-    server,
-)
+from loaderwatch.server.config_file import ConfigFile, ServeOptions
+from loaderwatch.server.encoding import Reader, error_answer, json_answer
+from loaderwatch.server.http import ingest, labels, metrics, recordings, runs, server
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest
@@ -47,24 +43,61 @@ from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
-from loaderwatch.server.reader_language import Reader
 from loaderwatch.server.recordings.incoming_runs import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
-from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.retention import retain
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError
+
+LOOK_S: Final = 10.0
+
+
+async def recover_runs(options: ServeOptions, store: Store) -> None:
+    """Look for such runs forever, now and then; start a streamer for each, which ends once all is sent.
+
+    Only runs that this server knows are sent; the next streamer here sends another server's runs there.
+    """
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    while True:
+        await asyncio.sleep(LOOK_S)
+        started = {run_id: process for run_id, process in started.items() if process.poll() is None}
+        for run_id in await asyncio.to_thread(_unread_runs, options.rings_dir):
+            if run_id in started:
+                continue
+            try:
+                name = (await asyncio.to_thread(store.run, run_id)).name
+                started[run_id] = await asyncio.to_thread(_start, options, run_id, name)
+            except (LoaderwatchError, OSError) as error:  # unknown here, or no process can be started
+                _log.debug("run %s is left as it lies: %s", run_id, error)
+
+
+def _unread_runs(rings_dir: Path) -> set[str]:
+    """Return the runs whose rings still exist and that had a streamer but have none now."""
+    try:
+        check_own(rings_dir)
+    except NotPrivate:
+        return set()
+    folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
+    locks = [folder / STREAMER_LOCK for folder in folders]
+    return {lock.parent.name for lock in locks if lock.exists() and not is_held(lock)}
+
+
+def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[bytes]:
+    _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
+    environ = {**variables.without_ours(os.environ), variables.DIR.name: str(options.data_dir)}
+    arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt")
+    return spawn_detached(arguments, options.logs_dir / f"streamer-{run_id}.log", environ)
+
 
 _log = logging.getLogger(__name__)
 
@@ -85,17 +118,17 @@ def create_app(
 
     Args:
         options: the options of ``loaderwatch serve``.
-        tokens: the tokens in force, with which the server also proves itself; None lets everyone in.
-        url: the server's own address as people reach it, without a slash at the end.
+        tokens: the tokens in force; with them the server also proves itself. None lets everyone in.
+        url: the server's own public address, without a slash at the end.
         open_to_all: lets everyone in; senders still ask the server to prove itself.
-        store: a store to use instead of the one that ``options`` name.
-        make_live_run: makes the live runs; tests give other detectors here.
+        store: a store to use instead of the one in ``options``.
+        make_live_run: makes the live runs; tests pass other detectors here.
         hosts: the host names to answer to; by default from ``options``.
-        reached_at: the address at which other servers of the same database reach this one; by default ``url``.
-        listens_at: the numeric address and port of the listening socket, as in a URL; sessions of the page are for it.
+        reached_at: the address for other servers of the same database; by default ``url``.
+        listens_at: numeric address and port of the listening socket; page sessions are bound to it.
 
     Raises:
-        ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` or the ``store`` cannot be used.
+        ConfigError: a notification address, ``config.toml`` or the ``store`` is unusable.
         StaticError: the page or Plotly is missing.
         StoreError: the store cannot be opened.
     """
@@ -148,15 +181,15 @@ def create_app(
         lifespan=_lifespan,
     )
     app.state.parts = parts
-    app.include_router(identity.router)
+    app.include_router(server.identity_router)
     app.add_route("/api/v1/ingest", ingest.ingest, methods=["POST"])
     app.add_route(BUNDLE_PATH, ingest.ingest_bundle, methods=["POST"])
     app.include_router(runs.router)
     app.include_router(labels.router)
-    app.include_router(comparison.router)
-    app.include_router(recording.router)
-    app.include_router(import_routes.router)
-    app.include_router(alerts.router)
+    app.include_router(runs.comparison_router)
+    app.include_router(recordings.recording_router)
+    app.include_router(recordings.router)
+    app.include_router(runs.alerts_router)
     app.include_router(metrics.router)
     app.include_router(server.router)
     allow_hosts = (*options.allow_hosts, listens_at)
@@ -185,22 +218,22 @@ def _open_store(options: ServeOptions, reached_at: str) -> Store:
         return DuckDBStore(options.runs_dir)
     try:
         return ClickHouseStore(parse_address(options.store), Server(_server_id(options), reached_at))
-    except StoreError as error:  # there is nobody yet who could send again
+    except StoreError as error:  # at the start there is no sender yet that could retry
         raise ConfigError(str(error)) from None
 
 
 def _server_id(options: ServeOptions) -> str:
-    """Return the id of the server of this data directory, which keeps it: one that was started again has the same runs."""
+    """Return the server id stored in this data directory, so that a restarted server has the same runs."""
     with suppress(OSError, UnicodeDecodeError):
-        found = read_own(options.server_id_path).decode("ascii").strip()
-        if RUN_ID_PATTERN.match(found):
-            return found
-    made = secrets.token_hex(8)
+        stored_id = read_own(options.server_id_path).decode("ascii").strip()
+        if RUN_ID_PATTERN.match(stored_id):
+            return stored_id
+    new_id = secrets.token_hex(8)
     try:
-        write_atomically(options.server_id_path, made.encode())
+        write_atomically(options.server_id_path, new_id.encode())
     except OSError as error:
         raise ConfigError(f"cannot write {options.server_id_path}: {error.strerror}") from None
-    return made
+    return new_id
 
 
 @asynccontextmanager
@@ -225,9 +258,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         parts.ready, parts.stopping = False, True
         retention.cancel()
         recovery.cancel()
-        await asyncio.gather(
-            retention, recovery, return_exceptions=True
-        )  # whatever ended the server, the store is closed in order
+        # whatever ended the server, close the store in order
+        await asyncio.gather(retention, recovery, return_exceptions=True)
         parts.hub.close()
         if parts.handover is not None:
             await parts.handover.stop()
@@ -252,14 +284,14 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(path: str, request: Request) -> Response:
-        found = None if path.startswith("api/") else parts.static.response(path, request)
-        if found is None:
+        file = None if path.startswith("api/") else parts.static.response(path, request)
+        if file is None:
             return error_answer(404, f"there is nothing at /{path[:200]}", "path")
-        return found
+        return file
 
 
 def _add_error_answers(app: FastAPI) -> None:
-    """Answer every error with ``{"error", "field"}``. The gate answers those that nobody expects."""
+    """Answer every error with ``{"error", "field"}``. The gate answers unexpected errors."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> Response:

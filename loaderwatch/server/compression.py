@@ -1,7 +1,7 @@
-"""Answers and event streams, compressed for clients that accept it.
+"""Compresses answers and event streams for clients that accept it.
 
-Texts of our own are compressed: JSON, Prometheus' text, events. Files of the page are packed already. No answer
-holds a secret beside what a stranger may write, which compression could reveal by its length.
+Only our own texts are compressed: JSON, Prometheus' text, events. The page's files are already compressed. No
+answer holds a secret next to text of a stranger, which compression could reveal by its length.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEAST: Final = 700
-"""Bytes; what is shorter goes into one packet anyway."""
+"""Bytes. A shorter answer fits into one packet anyway."""
 _ASIDE: Final = 1 << 16
-"""Bytes from which an answer is compressed in a thread, so that envelopes and events do not wait for it."""
+"""Bytes from which on a thread compresses an answer, so that envelopes and events do not wait."""
 _LEVEL: Final = 4
 _WHOLE: Final = ("application/json", "text/plain")
 _EVENTS: Final = "text/event-stream"
@@ -24,13 +24,13 @@ _GZIP: Final = 31  # zlib's code for gzip with the largest window
 
 
 class Compression:
-    """ASGI middleware that compresses what our own routes answer."""
+    """ASGI middleware that compresses the answers of our own routes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and its answer through a packer where the client can unpack it."""
+        """Pass the request on; compress its answer if the client accepts gzip."""
         accepted = scope["type"] == "http" and "gzip" in Headers(scope=scope).get("accept-encoding", "")
         await self._app(scope, receive, _Packer(send) if accepted else send)
 
@@ -66,7 +66,7 @@ class _Packer:
             self._start = message
 
     async def _event(self, message: Message) -> None:
-        """Each event leaves at once, and later ones refer back to it."""
+        """Send each event at once; later events may refer back to it."""
         more = message.get("more_body", False)
         body = message.get("body", b"")
         packed = self._events.compress(body) + self._events.flush(

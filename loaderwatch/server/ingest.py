@@ -1,4 +1,4 @@
-"""Ingest: it decodes envelopes, gathers them, commits them in groups to the store and acknowledges them."""
+"""Ingest: it decodes and gathers envelopes, commits them in groups to the store and acknowledges them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from loaderwatch.server.times import in_time
 _log: Final = logging.getLogger(__name__)
 
 DECODE_INLINE_BYTES: Final = 256 * 1024
-"""Smaller payloads are decoded on the event loop, because a thread would take longer. Larger ones are decoded in a thread, one at
-a time: the worst 8 MiB take 400 MB meanwhile."""
-_ITEM_BYTES: Final = 600  # what a process, loader, span or the like takes in memory
+"""Smaller payloads are decoded on the event loop, because a thread would take longer. Larger payloads are
+decoded in a thread, one at a time: the worst 8 MiB take 400 MB."""
+_ITEM_BYTES: Final = 600  # memory of a process, loader, span or similar item
 
 TIDY_EVERY_S: Final = 1.0
 MAX_UNKNOWN_SAID: Final = 100
 MOST_WAITING_BYTES: Final = 256 * 2**20
-"""Memory of envelopes that wait for the disk. With a quarter of it four thousand ranks, whose commits take a second, were told to come
-again so often that taking in what then came again was most of the work, and it never got less."""
+"""Memory of envelopes that wait for the disk. With a quarter of it, four thousand ranks, whose commits take a
+second, were asked to retry so often that the retries were most of the work and never decreased."""
 REST: Final = 6.0
-"""Times the duration of a commit from its end until the next one begins. Half of what a commit of a thousand ranks costs it costs with
-however few rows, so many small ones a second are the dearest way to store them."""
+"""Pause after a commit, in durations of that commit. Half of the cost of a thousand ranks' commit does not
+depend on the number of rows, so many small commits a second are the most expensive way to store."""
 MOST_REST_S: Final = 0.35
-"""Such a rest lasts no longer, so that a step is still on the page as soon as it was."""
+"""Such a pause is never longer, so that a step appears on the page as soon as before."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class IngestCounts:
 
 
 class Busy(LoaderwatchError):
-    """Too many envelopes wait for the disk; the sender may try again in ``retry_after_s``."""
+    """Too many envelopes wait for the disk; the sender may try again after ``retry_after_s``."""
 
     def __init__(self, waiting_bytes: int, retry_after_s: float) -> None:
         super().__init__(f"{waiting_bytes} bytes wait to be stored; try again in {retry_after_s:g} s")
@@ -67,9 +67,9 @@ class _Waiting:
 class Ingest:
     """Stores envelopes through a single writer thread.
 
-    Envelopes that arrive while a commit runs, within ``commit_interval_s`` of its beginning or while the writer rests after a
-    long one, go into the next commit; an envelope that comes alone is committed at once. Make the object, ``start`` and ``submit`` on the event loop's thread;
-    ``await stop()`` commits what is waiting.
+    An envelope that comes alone is committed at once. Envelopes go into the next commit if they arrive during
+    a commit, within ``commit_interval_s`` of its start, or in the pause after a long one. Create the object
+    and call ``start`` and ``submit`` on the event loop's thread; ``await stop()`` commits what is waiting.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Ingest:
         max_waiting_bytes: int = MOST_WAITING_BYTES,
         admit: Callable[[Envelope, int], None] | None = None,
     ) -> None:
-        """Make an ingest. ``admit(envelope, bytes)`` raises for a sender that has used its share; the sender gets that error."""
+        """Make an ingest. ``admit(envelope, bytes)`` raises if the sender is over its share."""
         self._store = store
         self._admit = admit
         self._commit_interval_s = commit_interval_s
@@ -96,7 +96,7 @@ class Ingest:
 
     @property
     def waiting_bytes(self) -> int:
-        """About how much memory the envelopes take that are not on disk yet."""
+        """About how much memory the envelopes take that are not yet on disk."""
         return self._waiting_bytes
 
     def start(self) -> None:
@@ -106,25 +106,25 @@ class Ingest:
         self._thread.start()
 
     def on_stored(self, callback: Callable[[Envelope, int], None]) -> None:
-        """Call ``callback(envelope, bytes of memory)`` for each envelope that is newly on disk, before its sender is told.
+        """Call ``callback(envelope, bytes of memory)`` for each envelope on disk, before its acknowledgement.
 
-        The callback runs on the event loop, and once for each envelope.
+        The callback runs on the event loop, once per envelope.
         """
         self._callbacks.append(callback)
 
     def on_refused(self, callback: Callable[[str, str], None]) -> None:
-        """Call ``callback(run_id, reason)`` on the event loop when envelopes of a run could not be stored."""
+        """Call ``callback(run_id, reason)`` on the event loop if envelopes of a run could not be stored."""
         self._on_refused.append(callback)
 
     async def submit(self, payloads: Sequence[bytes]) -> tuple[Envelope, int]:
-        """Store envelopes of one stream in order; once on disk, return the first and the stream's highest sequence number then.
+        """Store envelopes of a stream in order; return the first and the stream's highest number on disk.
 
-        One that is refused does not keep the others from being stored; the first refusal is raised.
+        A refused envelope does not prevent the storing of the others. The first refusal is raised.
 
         Raises:
             WireError: a payload is malformed (400).
             Busy: too much is waiting (429).
-            StoreError: the disk or file refuses, or the server is stopping (503).
+            StoreError: disk or file refuses, or the server is stopping (503).
         """
         together = sum(map(len, payloads))
         queued: list[tuple[Envelope, asyncio.Future[int]]] = []
@@ -137,7 +137,7 @@ class Ingest:
         seq = 0
         for _, done in queued:
             try:
-                # If the sender hangs up, the envelope is written all the same and counts against the limit.
+                # If the sender hangs up, the envelope is still written and counts against the limit.
                 seq = await asyncio.shield(done)
             except LoaderwatchError as error:
                 refusal = refusal or error
@@ -146,7 +146,7 @@ class Ingest:
         return queued[0][0], seq
 
     async def _queued(self, payload: bytes, together: int) -> tuple[Envelope, asyncio.Future[int]]:
-        """Give a payload to the writer; return its envelope, and what will be the stream's sequence number."""
+        """Pass a payload to the writer; return its envelope and a future for the stream's sequence number."""
         if self._thread is None or self._loop is None:
             raise StoreError("the server is stopping; send it again later")
         if self._waiting_bytes + len(payload) > self._max_waiting_bytes:
@@ -177,7 +177,7 @@ class Ingest:
         return envelope, done
 
     async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
-        """Decode a payload of a request that has ``together`` bytes. Those of a large request are decoded in a thread, in order."""
+        """Decode a payload of a request of ``together`` bytes; for a large request in a thread, in order."""
         if together <= DECODE_INLINE_BYTES:
             return wire.decode(payload, unknown)
         async with self._decoding:
@@ -189,17 +189,16 @@ class Ingest:
         if thread is not None:
             self._queue.put(None)
             await asyncio.to_thread(thread.join)
-            await asyncio.sleep(0)  # let the loop take in the last results
+            await asyncio.sleep(0)  # let the loop process the last results
 
     def _say_unknown(self, unknown: set[str], envelope: Envelope) -> None:
         fresh = unknown - self._unknown_said
-        if (
-            fresh and len(self._unknown_said) < MAX_UNKNOWN_SAID
-        ):  # the sender chooses the names, so they must not fill memory or log
+        # the sender chooses the names, so they must not fill memory or log
+        if fresh and len(self._unknown_said) < MAX_UNKNOWN_SAID:
             self._unknown_said |= fresh
             _log.warning(
-                "host %.80r of run %s sends what this version does not know, and it is not stored: %s. All else is. To have it,"
-                " upgrade loaderwatch here and start this server again",
+                "host %.80r of run %s sends what this version does not know, and it is not stored: %s."
+                " All else is. To have it, upgrade loaderwatch here and start this server again",
                 envelope.host.name,
                 envelope.run_id,
                 ", ".join(map(ascii, sorted(fresh)[:MAX_UNKNOWN_SAID])),
@@ -261,14 +260,14 @@ class Ingest:
                     members[0].envelope.run_id,
                     refused,
                 )
-            except Exception as fault:  # noqa: BLE001 - the writer thread must outlive any envelope; senders are told
+            except Exception as fault:  # noqa: BLE001 - the writer thread must survive; senders get the error
                 error, seqs = StoreError(f"not stored: {fault!r}"), []
                 _log.exception("envelopes of run %s not stored", members[0].envelope.run_id)
             assert self._loop is not None
             try:
                 self._loop.call_soon_threadsafe(self._resolve, members, stored, seqs, error)
             except RuntimeError:
-                return  # the loop is closed, so nobody is left to tell
+                return  # the loop is closed, so no sender is left
 
     def _resolve(
         self,
@@ -282,7 +281,7 @@ class Ingest:
             for callback in self._callbacks:
                 try:
                     callback(envelope, weights[id(envelope)])
-                except Exception:  # noqa: BLE001 - the envelope is on disk: its sender must be told so whatever a listener does
+                except Exception:  # noqa: BLE001 - the envelope is on disk: acknowledge it
                     _log.exception("a listener failed on an envelope of run %s", envelope.run_id)
         if error is not None:
             for refused in self._on_refused:
@@ -301,11 +300,11 @@ class Ingest:
             self._store.tidy()
         except LoaderwatchError as error:
             _log.error("housekeeping failed: %s", error)
-        except Exception:  # noqa: BLE001 - housekeeping comes again in a second; storing must go on
+        except Exception:  # noqa: BLE001 - housekeeping is tried again in a second; storing must go on
             _log.exception("housekeeping failed")
 
 
 def _look_at(done: asyncio.Future[int]) -> None:
-    """Retrieve an error that nobody waits for any more, so that asyncio does not report it."""
+    """Retrieve an error that no caller awaits any more, so that asyncio does not report it."""
     if not done.cancelled():
         done.exception()

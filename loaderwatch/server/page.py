@@ -1,8 +1,8 @@
 """The page's files, in memory and compressed.
 
-What belongs to the page lies under ``/v/HASH/``, where the hash is of all of its files: a browser keeps those for good and
-never asks for them again, and after an upgrade the addresses are others. Modules and style sheets import each other by
-relative addresses, so that only ``index.html``, which is asked for at each visit, has to name the hash.
+The page's files have addresses under ``/v/HASH/``, with a hash over all files. Browsers keep those
+permanently and never ask again; an upgrade changes the addresses. Modules and style sheets import each other
+by relative addresses. So only ``index.html``, which is requested at each visit, must name the hash.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
 class StaticError(LoaderwatchError):
-    """The page's files cannot be found."""
+    """The page's files were not found."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _File:
     body: bytes
     etag: str
     media_type: str
-    packed: bytes | None  # gzip, where it is worth it
+    packed: bytes | None  # gzip, if worthwhile
 
 
 def find_web() -> Path:
@@ -71,17 +71,17 @@ def find_web() -> Path:
 
 
 class StaticFiles:
-    """The page's files with their ETag and gzip; a file is read again when it changes on disk."""
+    """The page's files with ETag and gzip; a file is read again after a change on disk."""
 
     def __init__(self, web: Path) -> None:
         self._web = web.resolve()
         self._files: dict[Path, _File] = {}
         self._seen: tuple[tuple[str, int, int], ...] = ()
         self._version = ""
-        self._page: tuple[str, _File] | None = None  # and the version that it names
+        self._page: tuple[str, _File] | None = None  # with the version that it names
 
     def warm(self) -> None:
-        """Pack every file in the background, so that the first page need not wait for it."""
+        """Compress every file in the background, so that the first page does not wait for it."""
         threading.Thread(target=self._warm, name="loaderwatch-warm", daemon=True).start()
 
     def _warm(self) -> None:
@@ -92,7 +92,7 @@ class StaticFiles:
             _log.warning("cannot read the page: %s", error)
 
     def response(self, name: str, request: Request) -> Response | None:
-        """Answer with the file at this URL path (no leading slash; "" is the page); None if there is none."""
+        """Answer with the file at this URL path (no leading slash; "" is the page); None if missing."""
         asked, name = _parted(name)
         path = self._path(name or _PAGE)
         is_page = path == self._web / _PAGE
@@ -105,7 +105,7 @@ class StaticFiles:
             return None
         headers = {
             "etag": file.etag,
-            # Who asks with another hash has a page of before an upgrade: it gets what there is, and keeps none of it.
+            # A page from before an upgrade asks with another hash and must not keep what it gets.
             "cache-control": _IMMUTABLE if asked == version else "no-cache",
             "vary": "accept-encoding",
         }
@@ -139,7 +139,7 @@ class StaticFiles:
         return file
 
     def _versioned(self, version: str) -> _File:
-        """The page, whose addresses of other files have the version in them."""
+        """The page, with the version in the addresses of its other files."""
         if self._page is None or self._page[0] != version:
             path = self._web / _PAGE
             body = path.read_bytes().replace(b'="/', f'="/{_VERSIONED}{version}/'.encode())
@@ -147,7 +147,7 @@ class StaticFiles:
         return self._page[1]
 
     def _current(self) -> str:
-        """The hash of all files, made again only when one of them has changed."""
+        """The hash of all files, recomputed only after a change."""
         seen = tuple(sorted(self._listing()))
         if seen != self._seen:
             digest = hashlib.sha256()
@@ -159,7 +159,7 @@ class StaticFiles:
         return self._version
 
     def _listing(self) -> Iterator[tuple[str, int, int]]:
-        """Name, time of change and size of each file; names begin in the page's folder."""
+        """Name, modification time and size of each file; names are relative to the page's folder."""
         folders = [self._web]
         while folders:
             with os.scandir(folders.pop()) as entries:
@@ -174,7 +174,7 @@ class StaticFiles:
 
 
 def _parted(name: str) -> tuple[str | None, str]:
-    """Part a URL path into the version that it asks for, if any, and the file's name."""
+    """Split a URL path into the requested version, if any, and the file's name."""
     if not name.startswith(_VERSIONED):
         return None, name
     version, _, rest = name.removeprefix(_VERSIONED).partition("/")

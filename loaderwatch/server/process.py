@@ -1,4 +1,4 @@
-"""The server process: lock, port, tokens, the file ``server.json`` that says where it is, and a clean end."""
+"""The server process: lock, port, tokens, the file ``server.json`` with its address, and a clean end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import gc
 import logging
 import os
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -25,27 +27,79 @@ from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.core.system import pid_in_use
-from loaderwatch.server.access.connection import Listener, Server, uvicorn_options
-from loaderwatch.server.access.log_limit import limit_log_lines
+from loaderwatch.server.access.connection import Listener, Server, limit_log_lines, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
-from loaderwatch.server.config_file import is_open_to_others
-from loaderwatch.server.options import ServeOptions, remember
+from loaderwatch.server.config_file import ServeOptions, is_open_to_others, remember
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.tls import read_certificate
 from loaderwatch.texts import in_own_language, say
+
+
+def read_certificate(certfile: Path | None, keyfile: Path | None) -> str | None:
+    """Return the server's own certificate as PEM; None for plain http.
+
+    Raises:
+        ConfigError: certificate or key is missing or unreadable, or they do not belong together.
+    """
+    if certfile is None and keyfile is None:
+        return None
+    if certfile is None or keyfile is None:
+        raise ConfigError("--ssl-certfile and --ssl-keyfile go together; give both, or none for plain http")
+    for option, path in (("--ssl-certfile", certfile), ("--ssl-keyfile", keyfile)):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certfile, keyfile, password=_no_password)
+        return _first_certificate(certfile)
+    except _Encrypted:
+        raise ConfigError(
+            f"--ssl-keyfile {keyfile} is encrypted; write it without a password,"
+            f" e.g. with `openssl pkey -in {keyfile} -out FILE`"
+        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(
+                f"--ssl-keyfile {keyfile} is not the key of --ssl-certfile {certfile};"
+                " name the two that were made together"
+            ) from error
+        raise ConfigError(
+            f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} are not a certificate and its key in PEM"
+            f" form ({error.reason or error})"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"--ssl-certfile {certfile} holds no certificate in PEM form ({error})") from error
+
+
+class _Encrypted(Exception):
+    pass
+
+
+def _no_password() -> str:
+    raise _Encrypted  # else OpenSSL would ask for the password on the terminal
+
+
+def _first_certificate(certfile: Path) -> str:
+    text = certfile.read_text(errors="replace")
+    begin, end = ssl.PEM_HEADER, ssl.PEM_FOOTER
+    pem = begin + text.partition(begin)[2].partition(end)[0] + end + "\n"
+    ssl.PEM_cert_to_DER_cert(pem)
+    return pem
+
 
 _log = logging.getLogger(__name__)
 
 _COLLECT_EVERY: Final = 50_000
-"""How many objects come and stay between two collections of cycles. With Python's 700 (2,000 since 3.13) the windows of 1,024
-ranks, which hold no cycle, were searched a hundred times a second: 7 % of the time, with pauses of 80 ms."""
+"""Net new objects between two collections of cycles. With Python's 700 (2,000 since 3.13) the windows of
+1,024 ranks, which hold no cycle, were searched 100 times a second: 7 % of the time, with pauses of 80 ms."""
 _M_MMAP_THRESHOLD: Final = -3  # a constant of malloc.h
-_GRACE_S: Final = 1  # for answers under way when the server is told to stop
+_GRACE_S: Final = 1  # for answers in progress when the server must stop
 _LOOK_S: Final = 1  # between looks at server.json and token.json
 LEAVING_S: Final = 20.0
-"""How long a server takes at most to end; a streamer waits 30 s for the next one."""
+"""The longest time a server takes to end; a streamer waits 30 s for the next one."""
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
@@ -54,11 +108,11 @@ class ServeError(LoaderwatchError):
 
 
 def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; call ``say`` once with the address, for the person at the terminal.
+    """Serve until SIGTERM or SIGINT; call ``say`` once with the address for the person at the terminal.
 
     Raises:
-        ConfigError: an option has a value that cannot be used.
-        ServeError: the data directory or the port cannot be used, or another server uses them.
+        ConfigError: an option has an unusable value.
+        ServeError: the data directory or the port is unusable, or another server uses it.
     """
     log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     suit_many_ranks()
@@ -72,7 +126,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             scheme = "http" if certificate is None else "https"
             name = socket.gethostname() if options.host in _WILDCARDS else _in_url(options.host)
             here = shown = _reachable_here(listener)
-            # A name may have addresses at which another user listens. A certificate is for a name, and shows who answers.
+            # Another user may listen at some of a name's addresses. A certificate shows who answers.
             if certificate is not None:
                 shown = name
                 here = here if options.host in _WILDCARDS else name
@@ -92,7 +146,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
 
 
 class _Server(Server):
-    """A server that keeps ``server.json`` while it listens, and ends its streams when it is told to end."""
+    """A server that keeps ``server.json`` while it listens, and ends its streams when it is told to stop."""
 
     def __init__(
         self, parts: Parts, app: Any, local_url: str, certificate: str | None, say: Callable[[str], None]
@@ -138,7 +192,7 @@ class _Server(Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop without raising the signal again at the end, as uvicorn does: a server that is asked to stop exits with 0."""
+        """Stop without raising the signal again at the end, unlike uvicorn: the exit code is then 0."""
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
@@ -148,7 +202,7 @@ class _Server(Server):
 
     @property
     def _tokens(self) -> Tokens | None:
-        """Return the tokens that people and trainers need; None when everyone is let in."""
+        """The tokens that people and trainers need; None if everyone is let in."""
         return None if self._parts.options.no_auth else self._parts.keys.tokens
 
     async def _look(self) -> None:
@@ -159,21 +213,22 @@ class _Server(Server):
         self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:
-        """End when nobody has reported or looked for ``idle_hours``; the next run, or person, starts a server again."""
+        """End if no run reported and no person looked for ``idle_hours``; the next run starts a server."""
         parts = self._parts
         if parts.hub.clients or parts.ingest_counts.open or parts.notifier.holds:
             parts.lifetime.seen()
         left_s = parts.lifetime.left_s()
         if left_s is not None and left_s <= 0 and not self.should_exit:
             _log.info(
-                "no run has reported and nobody has looked for %s: this server leaves. The next run starts it again,"
-                " and so does loaderwatch serve; --idle-hours or LOADERWATCH_IDLE_HOURS sets the time (0: never)",
+                "no run has reported and nobody has looked for %s: this server leaves."
+                " The next run starts it again, and so does loaderwatch serve;"
+                " --idle-hours or LOADERWATCH_IDLE_HOURS sets the time (0: never)",
                 say(parts.lifetime.idle),
             )
             self._end()
 
     def _take_new_tokens(self) -> None:
-        """Use new tokens of the file from now on, and end the streams that the old ones opened."""
+        """Use new tokens of the file from now on, and end the streams that old tokens opened."""
         parts = self._parts
         try:
             if parts.keys.reread(parts.options.token_path):
@@ -189,7 +244,7 @@ class _Server(Server):
             self._said = str(error)
 
     def _take_new_config(self) -> None:
-        """Tell the addresses of a changed ``config.toml`` from now on: nobody starts a server again that a run started."""
+        """Use the addresses of a changed ``config.toml``: no person restarts a server that a run started."""
         parts = self._parts
         path = parts.options.config_path
         try:
@@ -209,13 +264,13 @@ class _Server(Server):
             _log.warning("%s holds addresses with keys, and other users can read it: chmod 600 it", path)
 
     def _keep_where(self) -> None:
-        """Write ``server.json`` again when it was removed or damaged: without it no streamer finds this server."""
+        """Write ``server.json`` again if it was removed or damaged; streamers find the server by it."""
         if read_server_file(self._parts.options.server_path) is not None:
             return
         try:
             self._write_where()
         except OSError:
-            return  # the directory is gone or full; the next look tries again
+            return  # the directory is missing or full; the next look tries again
 
     def _write_where(self) -> None:
         suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
@@ -245,11 +300,11 @@ class _Server(Server):
 
 
 def suit_many_ranks() -> None:
-    """Set this interpreter and the C library to what a server of a thousand ranks needs.
+    """Set this interpreter and the C library to the needs of a server with a thousand ranks.
 
-    Of the C library it is that glibc takes every block of 64 KiB and more from the system, and returns it when it is freed. By
-    itself it raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced all the
-    time, then leave holes: with 1,024 ranks the process held twice what was in use.
+    glibc then takes every block of 64 KiB and more from the system and returns it when freed. By default it
+    raises that limit to the largest freed block. The windows' arrays, which grow and are replaced all the
+    time, then leave holes: with 1,024 ranks the process held twice the memory in use.
     """
     gc.set_threshold(_COLLECT_EVERY)
     if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # musl has none
@@ -260,7 +315,7 @@ def _prepare_directory(options: ServeOptions) -> None:
     try:
         options.check_own()
         private_folder(options.runs_dir)
-        options.check_own()  # what has just been made is ours, unless somebody was quicker
+        options.check_own()  # the folder just created is ours, unless another user was quicker
         probe = options.data_dir / f".write-test-{os.getpid()}"
         os.close(opener(str(probe), os.O_WRONLY | os.O_CREAT))
         probe.unlink()
@@ -270,13 +325,14 @@ def _prepare_directory(options: ServeOptions) -> None:
         ) from error
     except OSError as error:
         raise ServeError(
-            f"cannot write to the data directory {options.data_dir}: {error.strerror}; choose another with --data-dir"
+            f"cannot write to the data directory {options.data_dir}: {error.strerror}; "
+            "choose another with --data-dir"
         ) from error
 
 
 @contextmanager
 def _lock(options: ServeOptions) -> Iterator[None]:
-    """Hold the lock of the data directory, which has one server, because DuckDB files have one writer."""
+    """Hold the lock of the data directory, which has one server because a DuckDB file has one writer."""
     try:
         descriptor = opener(str(options.lock_path), os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -284,10 +340,10 @@ def _lock(options: ServeOptions) -> Iterator[None]:
     try:
         if not _take(descriptor, LEAVING_S if options.started_by == "run" else 0.0):
             raise ServeError(
-                f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; use that page, or"
-                " end that server first to start one with other options"
+                f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; "
+                "use that page, or end that server first to start one with other options"
             )
-        with suppress(OSError):  # on a full disk the lock holds all the same
+        with suppress(OSError):  # on a full disk the lock still holds
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.write(descriptor, str(os.getpid()).encode())
@@ -297,7 +353,7 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 
 def _take(descriptor: int, patience_s: float) -> bool:
-    """Take the lock; a server that a run starts may have to wait for one that is just leaving."""
+    """Take the lock; a server that a run starts may have to wait for one that is leaving."""
     give_up_at = time.monotonic() + patience_s
     while not try_lock(descriptor):
         if time.monotonic() >= give_up_at:
@@ -307,9 +363,9 @@ def _take(descriptor: int, patience_s: float) -> bool:
 
 
 def _other_server(options: ServeOptions, lock: int) -> str:
-    """Say where the holder of the lock is; "" if it has not written that yet, since it may just have taken the lock."""
+    """Say where the holder of the lock is; "" if the holder has not written that yet."""
     if HELD_FILES_STAY:
-        return ""  # on Windows a locked file cannot be read, and asking whether a process lives would end it
+        return ""  # on Windows a locked file cannot be read, and testing for a process would end it
     give_up_at = time.monotonic() + 1.0
     while True:
         os.lseek(lock, 0, os.SEEK_SET)
@@ -326,7 +382,7 @@ def _other_server(options: ServeOptions, lock: int) -> str:
 
 
 def _tokens(options: ServeOptions) -> Tokens:
-    """Load the tokens, with --no-auth too, because the server proves itself with them."""
+    """Load the tokens, also with --no-auth: the server proves itself with them."""
     shared_key = None if options.store is None else parse_address(options.store).page_key
     try:
         tokens = load_tokens(options.token_path, options.token)
@@ -336,7 +392,7 @@ def _tokens(options: ServeOptions) -> Tokens:
 
 
 def _listen(options: ServeOptions) -> socket.socket:
-    """Open the listening socket: at the port asked for, or the default one, or the last one, or any."""
+    """Open the listening socket: at the requested port, or the default, the last one, or any."""
     if options.resumed or (options.port is None and options.started_by == "run"):
         candidates = [*_last_port(options), DEFAULT_PORT, 0]
     elif options.port is None:
@@ -381,7 +437,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _last_port(options: ServeOptions) -> list[int]:
-    """Return the port of the last server, so that open pages find a restarted one again."""
+    """Return the last server's port, so that open pages find a restarted server again."""
     try:
         port = int(read_own(options.data_dir / "port"))
     except (OSError, ValueError):
@@ -394,7 +450,7 @@ def _remember_port(options: ServeOptions, port: int) -> None:
 
 
 def _reachable_here(listener: socket.socket) -> str:
-    """Return the numeric address, as in a URL, at which this machine reaches the socket and no other one."""
+    """Return the numeric address, as in a URL, at which this machine reaches this socket and no other."""
     address: str = listener.getsockname()[0]
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address) or _in_url(address)
 
@@ -404,13 +460,14 @@ def _in_url(host: str) -> str:
 
 
 def _shown_elsewhere(name: str, listener: socket.socket, here: str) -> str:
-    """Return the host to print for a socket on all addresses: the machine's name if all its addresses are the socket's."""
+    """Return the host to print for a socket on all addresses: the machine's name if that is unambiguous."""
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return name  # other machines may know it
-    ours = [str(address[0]) for family, *_, address in found if family == listener.family]
-    if len(ours) == len(found):
+    ours = [str(address[0]) for family, *_, address in addresses if family == listener.family]
+    if len(ours) == len(addresses):
         return name
-    ours = [each for each in ours if not (is_loopback(each) or "%" in each)]  # a zone is this machine's alone
+    # an address with a zone is known to this machine only
+    ours = [host for host in ours if not (is_loopback(host) or "%" in host)]
     return _in_url(ours[0]) if ours else here

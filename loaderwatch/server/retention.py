@@ -1,4 +1,4 @@
-"""Retention: deletes runs that nobody has sent to for a number of days, where ``serve --retain-days`` gives one."""
+"""Retention: deletes runs without news for the number of days that ``serve --retain-days`` gives."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from loaderwatch.server.store.protocol import Store, UnknownRun
 _log: Final = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 3600.0
-"""Seconds between two looks for old runs. Ages are given in days, so an hour more does not matter."""
+"""Seconds between two looks for old runs. Ages are given in days, so an extra hour does not matter."""
 FIRST_LOOK_S: Final = 600.0
 """Seconds before the first look. The clock of a machine that was just switched on may be wrong at first."""
 SPARED_S: Final = 3600.0
-"""A run that was heard of within so many seconds stays, whatever the limit is."""
+"""A run with news within this many seconds stays, whatever the limit is."""
 _DAY_S: Final = 86_400.0
 
 
 async def retain(store: Store, max_age_days: float | None, deleted: Callable[[str], None]) -> None:
-    """Delete old runs once an hour, for ever; call ``deleted`` with the id of each. None: all runs stay."""
+    """Delete old runs once an hour, forever; call ``deleted`` with the id of each. None: all runs stay."""
     if max_age_days is None:
         return
-    clock = SteadyClock()  # a clock that is set a month ahead must not cost a month of runs
+    clock = SteadyClock()  # a clock set a month ahead must not cost a month of runs
     await asyncio.sleep(FIRST_LOOK_S)
     while True:
         try:
@@ -39,7 +39,7 @@ async def retain(store: Store, max_age_days: float | None, deleted: Callable[[st
 
 
 def delete_old_runs(store: Store, max_age_days: float, now_ns: int) -> list[str]:
-    """Delete the runs that this server owns, that are not pinned and that nobody has sent to for so long; return their ids."""
+    """Delete this server's runs that are not pinned and had no news for that long; return their ids."""
     deleted = []
     for run in sorted(store.runs(), key=lambda run: run.received_ns):
         age_s = (now_ns - run.received_ns) / 1e9
@@ -50,6 +50,6 @@ def delete_old_runs(store: Store, max_age_days: float, now_ns: int) -> list[str]
         try:
             store.delete(run.run_id)
         except UnknownRun:
-            continue  # somebody else deleted it meanwhile
+            continue  # it was deleted meanwhile
         deleted.append(run.run_id)
     return deleted

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.config_file import ConfigFile
+from loaderwatch.server.config_file import ConfigFile, ServeOptions
 from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest, IngestCounts
 from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.runs import LiveRuns
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
 from loaderwatch.server.peers.forwarding import Peers
 from loaderwatch.server.peers.handover import Handover
@@ -40,11 +39,11 @@ class Parts:
     later_runs: LaterRuns
     arrivals: Arrivals
     url: str
-    reached_at: str  # the address at which other servers of the same database reach this one
-    keys: Keys  # the tokens in force, with which the server also proves itself
+    reached_at: str  # this server's address for the other servers of its database
+    keys: Keys  # the tokens in force; with them the server also proves itself
     sessions: PageSessions
     lifetime: Lifetime
-    peers: Peers | None = None  # the other servers of the database; None where there can be none
+    peers: Peers | None = None  # the other servers of the database; None if there can be none
     handover: Handover | None = None
     ready: bool = False
     stopping: bool = False

@@ -1,6 +1,6 @@
-"""Times of what comes from elsewhere: an envelope's own near the server's clock, and its rows' near the envelope's.
+"""Checks of foreign times: an envelope's against the server's clock, its rows' against the envelope's.
 
-Charts, rollups and windows go over time. Rows that are spread over years would make them do so for hours.
+Charts, rollups and windows iterate over time. For rows spread over years they would take hours.
 """
 
 from __future__ import annotations
@@ -17,37 +17,57 @@ from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TIME_COLUMN
-from loaderwatch.core.wire import MAX_ITEMS, Envelope, item_count
+from loaderwatch.core.wire import ENVELOPE_S, MAX_ITEMS, Envelope, item_count
 from loaderwatch.server.store import rows
+
+ENVELOPES: Final = ((8192, 4.0), (2048, 2.0), (512, 1.0))
+"""Sending interval in s above a number of ranks. Besides its rows, an envelope costs a request and a look."""
+MISSED: Final = 2.5
+"""Intervals by which a stream is behind after one missed envelope: sends vary, and large commits are slow."""
+
+
+def envelope_s(world_size: int, *, stands: bool = False) -> float:
+    """Return the interval in s at which a run's streams should send; half of it while a rank stands still.
+
+    Envelopes then have few rows, and a standstill is recognized by span ages, which are as old as envelopes.
+    """
+    seconds = next((seconds for ranks, seconds in ENVELOPES if world_size > ranks), ENVELOPE_S)
+    return max(ENVELOPE_S, seconds / 2) if stands else seconds
+
+
+def behind_s(world_size: int, least_s: float) -> float:
+    """Return by how many s a stream with a missed envelope is behind the newest one; at least ``least_s``."""
+    return max(least_s, MISSED * envelope_s(world_size))
+
 
 _DAY_NS: Final = 86400 * SECOND_NS
 MOST_OFF_NS: Final = 2 * 365 * _DAY_NS
-"""How far an envelope's time may be from the server's clock. Outboxes are days late, and clocks hours wrong."""
+"""Largest distance of an envelope's time from our clock. Outboxes are days late, and clocks hours wrong."""
 _WRITTEN_NS: Final = 1_767_225_600 * SECOND_NS
-"""2026: a server whose clock stands before has not been given the time yet, and takes what comes."""
+"""2026: a server whose clock is earlier has not been given the time yet, and accepts all times."""
 OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
-"""2020, before there was any run to import."""
+"""2020, before any run that can be imported."""
 BEFORE_NS: Final = 7 * _DAY_NS
-"""How long before its envelope was made a row may have begun: a wait of days, or records that no streamer read at once."""
+"""How long before its envelope a row may have begun: a wait of days, or records that were read late."""
 AFTER_NS: Final = _DAY_NS
-"""How long after it: a clock that was set back between the two, as from local time to UTC."""
+"""How long after it: the clock was set back in between, as from local time to UTC."""
 MOST_BUCKETS: Final = 30_000
-"""Time buckets of 5 s that the rows of an envelope may fall into: a wait of 28 hours, the longest that is drawn, fills 20,160."""
+"""Time buckets of 5 s that an envelope's rows may fall into. The longest drawn wait (28 h) fills 20,160."""
 _FEW_NS: Final = 3600 * SECOND_NS
-"""Rows within an hour fall into some 5,000 buckets at most, and are not counted."""
+"""Rows within an hour fall into about 5,000 buckets at most, and are not counted."""
 OUT_OF_TIME: Final = "time"
-"""The ``Loss.what`` of rows that were left out."""
+"""The ``Loss.what`` of rows left out because of their time."""
 
 
 def in_time(envelope: Envelope, now_ns: int | None = None) -> Envelope:
-    """Return an envelope without the rows whose time is far from its own; they are counted among its losses.
+    """Return an envelope without the rows whose time is far from its own; they count as its losses.
 
     Raises:
-        WireError: its time is years off the clock, or its rows are spread over too much time.
+        WireError: the envelope's time is years off the clock, or its rows are spread over too much time.
     """
     now_ns = time.time_ns() if now_ns is None else now_ns
     check_clock("made_ns", (envelope.made_ns,), now_ns - MOST_OFF_NS, now_ns)
-    started_ns = (each.started_ns for each in envelope.processes if each.started_ns)  # 0: not known
+    started_ns = (process.started_ns for process in envelope.processes if process.started_ns)  # 0: unknown
     check_clock("processes", started_ns, OLDEST_NS, now_ns)
     first_ns, last_ns = envelope.made_ns - BEFORE_NS, envelope.made_ns + AFTER_NS
     kept: dict[str, dict[str, bytes]] = {}
@@ -104,7 +124,7 @@ def _column(table: dict[str, bytes], name: str) -> NDArray[np.int64]:
 
 
 def _longest_ns(name: str, table: dict[str, bytes]) -> int:
-    """Return about how long the longest iteration in a table is, by which it falls into many buckets."""
+    """Return about how long the longest iteration in a table is; a long one falls into many buckets."""
     columns = {"steps": ("wait_ns", "step_ns"), "gpu_waits": ("starved_ns", "gpu_step_ns")}.get(name, ())
     return max((int(_column(table, column).max()) for column in columns), default=0)
 

@@ -1,1 +1,1 @@
-"""The streamer, a helper process for each host and run: it drains rings, samples hardware and uploads envelopes."""
+"""The streamer, a helper process per host and run: it drains rings, samples hardware, uploads envelopes."""

@@ -1,4 +1,4 @@
-"""``python -m loaderwatch.streamer --run-id ID --run-name NAME``: started by ``loaderwatch.attach``, not by people."""
+"""``python -m loaderwatch.streamer --run-id ID --run-name NAME``: started by ``loaderwatch.attach``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from loaderwatch.streamer.job_stderr import JobStderr
 from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
-"""How many descriptors the streamer asks for: a host with 64 ranks and 128 workers needs 1,400."""
+"""Descriptors that the streamer asks for: a host with 64 ranks and 128 workers needs 1,400."""
 
 
 WITHIN_S: Final = 3.0
-"""How long the active streamer starts at low priority: a ring of a worker holds 512 batches, and what comes then is lost."""
+"""How long the active streamer starts at low priority: a worker's ring holds 512 batches, more are lost."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,10 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings.check_own()
         with suppress(OSError):  # while the disk is full, envelopes wait in shared memory
             private_folder(settings.outbox_dir)
-        settings.check_own()  # what has just been made is ours, unless somebody was quicker
-        own_folder(
-            own_folder(settings.rings_dir) / folder.name
-        )  # the name can be guessed, and we signal pids in rings
+        settings.check_own()  # the folder just created is ours, unless another user was quicker
+        # the name can be guessed, and we signal pids found in rings
+        own_folder(own_folder(settings.rings_dir) / folder.name)
     except NotPrivate as error:
         logging.error(
             "%s is not read: %s. Set LOADERWATCH_DIR to another directory", error.filename, error.strerror
@@ -84,12 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     successor = office.inherited or options.standby
     if options.adopt:
-        lower_priority()  # what another run left behind has time
+        lower_priority()  # another run's leftovers are not urgent
     elif not successor:  # rings fill up while nobody drains them
         import_gently("loaderwatch.streamer.samplers.gpu", "loaderwatch.streamer.streamer", within_s=WITHIN_S)
     else:
         restore_session()
-    from loaderwatch.streamer.streamer import Streamer  # not at import: a standby needs none of it
+    from loaderwatch.streamer.streamer import Streamer  # not at import: a standby does not need it
 
     try:
         name = options.run_name or options.run_id

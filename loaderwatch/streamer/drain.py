@@ -1,4 +1,4 @@
-"""The drain: it reads rings, turns records into rows of the wire's tables, and open spans into the envelope's."""
+"""The drain: it reads rings and turns records into table rows and open spans into the envelope's spans."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
 
 MAX_ROWS_PER_ENVELOPE: Final = 20_000
-"""About 3 MB of columns, so that a backlog (after a takeover) goes out in several envelopes well under the size limit."""
+"""About 3 MB of columns: a backlog (after a takeover) is sent as several envelopes below the size limit."""
 
 LOOK_CLOSER_NS: Final = 1_500_000_000
-"""From this age on, an open span gets fresh facts of its process with every envelope; younger ones those of the last second."""
+"""From this age on, every envelope reads an open span's facts again; younger ones get last second's."""
 
 NAMELESS_NS: Final = 5_000_000_000
-MAX_STAMP: Final = 2**62  # a century of nanoseconds; a larger stamp is no time
+MAX_STAMP: Final = 2**62  # a century in nanoseconds; a larger stamp is not a time
 
 _TIME_AT: Final = {kind: fields.index("request_ns") for kind, fields in RECORD_FIELDS.items()}
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
@@ -35,7 +35,7 @@ class Drain:
         self.wall_offset_ns = wall_offset_ns
         self.rows: dict[str, list[Row]] = {}
         self.count = 0
-        self.usual_ns: dict[int, tuple[float, float]] = {}  # rank: its usual wait and step, smoothed
+        self.usual_ns: dict[int, tuple[float, float]] = {}  # by rank: its smoothed wait and step
         self._losses: Counter[tuple[str, int]] = Counter()
 
     @property
@@ -44,7 +44,7 @@ class Drain:
         return self.count >= MAX_ROWS_PER_ENVELOPE
 
     def collect(self, roster: Roster, now_ns: int) -> None:
-        """Read what is new in every ring, as far as one envelope holds it."""
+        """Read the new records of every ring, up to what one envelope holds."""
         for member in roster.members():
             if self.full:
                 return
@@ -54,7 +54,7 @@ class Drain:
             if rank is not None:
                 self._read(member, rank)
             elif not member.alive and now_ns - member.died_ns > NAMELESS_NS:
-                # The process died before it published its rank, so its records belong to none.
+                # The process died before it published its rank, so its records belong to no rank.
                 self.lose("ring", -1, member.ring.reader.pending(member.ring.cursor))
                 member.final_cursor = member.ring.cursor
 
@@ -64,7 +64,7 @@ class Drain:
             self._losses[what, rank] += count
 
     def take(self, now_utc_ns: int) -> tuple[dict[str, dict[str, bytes]], list[Loss]]:
-        """Return everything read so far as columns, and start anew."""
+        """Return everything read so far as columns, and reset."""
         tables = {name: pack_table(name, rows) for name, rows in self.rows.items() if rows}
         losses = [
             Loss(what=what, rank=rank, count=n, t_ns=now_utc_ns) for (what, rank), n in self._losses.items()
@@ -75,7 +75,7 @@ class Drain:
 
     def _read(self, member: Member, rank: int) -> None:
         ring = member.ring
-        final = not member.alive  # it was dead before this read, so it writes nothing more
+        final = not member.alive  # dead before this read, so it writes nothing more
         drained = ring.reader.drain(ring.cursor, final=final, limit=MAX_ROWS_PER_ENVELOPE - self.count)
         ring.cursor = drained.cursor
         self.lose("torn" if final else "ring", rank, drained.lost)
@@ -102,7 +102,7 @@ class Drain:
 
 
 def _toward(usual: float, value: int) -> float:
-    """Move the smoothed value towards a new one, but not far for a single stall."""
+    """Move the smoothed value towards a new one; a single stall moves it little."""
     return usual + 0.2 * (min(value, 2 * usual + 5e8) - usual)
 
 
@@ -114,7 +114,7 @@ def _known(value: int) -> int | None:
 def build_span(
     member: Member, roster: Roster, wall_offset_ns: int, reading: Reading | None
 ) -> SpanInfo | None:
-    """Return the open span of a process; None if it never wrote one or its rank is not known yet."""
+    """Return the open span of a process; None if it never wrote one or its rank is not yet known."""
     span = member.ring.span()
     rank = roster.rank_of(member)
     main = roster.main_of(member)

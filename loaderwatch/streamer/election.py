@@ -1,6 +1,6 @@
 """The election of one active streamer per host and run, and of one standby that takes over when it dies.
 
-Both places are file locks, which the kernel frees when their holder dies, however it dies.
+Each place is a file lock, which the kernel releases when its holder dies.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STANDBY_NAME: Final = "standby.lock"
 class FileLock:
     """A lock on a file, held until ``release`` or the death of this process.
 
-    Others may unlink the file and make it anew (the end of a run does), so a lock only counts while the path still leads to
-    the locked file.
+    The end of a run unlinks the file, and another process may recreate it. So a lock counts only while the
+    path leads to the locked file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,19 +37,19 @@ class FileLock:
         """Take the lock if it is free.
 
         Raises:
-            OSError: the file cannot be made (its folder is gone).
+            OSError: the file cannot be created because its folder is gone.
         """
         return self._acquire(block=False)
 
     def acquire(self) -> bool:
-        """Wait for the lock; False if the file's folder went away meanwhile."""
+        """Wait for the lock; return False if the file's folder disappeared meanwhile."""
         try:
             return self._acquire(block=True)
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -69,7 +69,7 @@ class FileLock:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # the path leads to another file by now: try that one
+            os.close(fd)  # the path now leads to another file: try that one
 
 
 def _same_file(fd: int, path: Path) -> bool:
@@ -83,19 +83,19 @@ def _same_file(fd: int, path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """The place of the active streamer. ``inherited``: it was the standby until another one died or was done."""
+    """The place of the active streamer. ``inherited``: it was a standby until the other one died or ended."""
 
     lock: FileLock
     inherited: bool
 
 
 def elect(folder: Path, stand_by: Callable[[], None] = lambda: None) -> Office | None:
-    """Become the active streamer of a run's ring folder, waiting as its standby if there is one already.
+    """Become the active streamer of a run's ring folder, or wait as its standby if there is an active one.
 
     Returns None when this process is not needed: both places are taken, or the run ended while it waited.
 
     Args:
-        folder: where the rings of the run lie.
+        folder: the folder of the run's rings.
         stand_by: called before the wait, which may be as long as the run.
     """
     active = FileLock(folder / STREAMER_LOCK)
@@ -116,7 +116,7 @@ def elect(folder: Path, stand_by: Callable[[], None] = lambda: None) -> Office |
 
 
 def _try_patiently(lock: FileLock) -> bool:
-    """Try a few times, because the active streamer takes this lock for a moment to see whether anybody holds it."""
+    """Try a few times, because the active streamer takes this lock for a moment to check for a standby."""
     for _ in range(4):
         if lock.try_acquire():
             return True
@@ -125,15 +125,15 @@ def _try_patiently(lock: FileLock) -> bool:
 
 
 def standby_missing(folder: Path) -> bool:
-    """Whether nobody stands by."""
+    """Whether no process stands by."""
     return not is_held(folder / STANDBY_NAME)
 
 
 def clear_away(folder: Path) -> None:
-    """Remove the rest of a run's folder: the lock files, where those cannot be removed while they are held."""
+    """Remove the lock files and the folder of a run on systems that cannot remove a held file."""
     if not HELD_FILES_STAY:
         return
-    # another process holds a lock or begins there; the last to leave clears away
+    # Another process holds a lock or starts in the folder; the last one to leave removes it.
     with contextlib.suppress(OSError):
         files = list(folder.iterdir())
         if all(path.suffix == ".lock" for path in files):

@@ -1,6 +1,6 @@
-"""Reads the dump that PyTorch's flight recorder wrote of a rank's collectives when one of them timed out.
+"""Reads the dump of PyTorch's flight recorder: a rank's collectives when one of them timed out.
 
-The dump is a pickle that another process of this user wrote; only plain containers, numbers and text are read from it.
+Another process of this user pickled the dump. Only plain containers, numbers and text are read from it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 MAX_BYTES: Final = 64 * 2**20
 MOST_GROUPS: Final = 16
 MOST_ENTRIES: Final = 32
-"""How many of a group's newest collectives are read: the ones that diverged are among them, since the group then stops."""
+"""Newest collectives read per group. They include the ones that diverged, since the group then stops."""
 
 
 class _Plain(pickle.Unpickler):
-    """An unpickler that makes no object of any class and calls nothing, whatever the pickle says."""
+    """An unpickler that creates no object of any class and calls nothing, whatever the pickle says."""
 
     def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(
@@ -38,10 +38,10 @@ class _Plain(pickle.Unpickler):
 
 
 class FlightReader:
-    """Reads the dump of each training process once, when it is there."""
+    """Reads the dump of each training process once, as soon as it exists."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[int, list[FlightGroup]]] = {}  # by path: when written, and what it says
+        self._read: dict[str, tuple[int, list[FlightGroup]]] = {}  # by path: modification time, content
 
     def annotate(self, processes: list[ProcessInfo]) -> list[ProcessInfo]:
         """Return the processes with the collectives of their dumps."""
@@ -54,24 +54,24 @@ class FlightReader:
 
     def _groups(self, path: str, since_ns: int) -> list[FlightGroup]:
         try:
-            found = Path(path).stat()
+            stat = Path(path).stat()
         except OSError:
-            return []  # usually no collective has timed out
+            return []  # the usual case: no collective has timed out
         known = self._read.get(path)
-        if known is not None and known[0] == found.st_mtime_ns:
+        if known is not None and known[0] == stat.st_mtime_ns:
             return known[1]
-        if found.st_mtime_ns < since_ns or (HAS_OWNERS and found.st_uid != own_user()):
-            return []  # the dump is an earlier job's, or somebody else's
+        if stat.st_mtime_ns < since_ns or (HAS_OWNERS and stat.st_uid != own_user()):
+            return []  # the dump belongs to an earlier job or to another user
         groups: list[FlightGroup] = []
-        if found.st_size > MAX_BYTES:
-            log.warning("%s has %d bytes; at most %d are read", path, found.st_size, MAX_BYTES)
+        if stat.st_size > MAX_BYTES:
+            log.warning("%s has %d bytes; at most %d are read", path, stat.st_size, MAX_BYTES)
         else:
             try:
-                groups = read_dump(Path(path).read_bytes(), found.st_mtime_ns)
+                groups = read_dump(Path(path).read_bytes(), stat.st_mtime_ns)
             except (OSError, ValueError) as error:
                 log.warning("%s could not be read: %s", path, error)
-                return []  # it may be half written, and is read again later
-        self._read[path] = (found.st_mtime_ns, groups)
+                return []  # it may be half written and is read again later
+        self._read[path] = (stat.st_mtime_ns, groups)
         return groups
 
 
@@ -79,7 +79,7 @@ def read_dump(data: bytes, written_ns: int) -> list[FlightGroup]:
     """Return the newest collectives of each process group in a dump.
 
     Raises:
-        ValueError: the data is no such dump.
+        ValueError: the data is not such a dump.
     """
     try:
         dump = _Plain(io.BytesIO(data)).load()
@@ -102,9 +102,9 @@ def read_dump(data: bytes, written_ns: int) -> list[FlightGroup]:
         FlightGroup(
             group=group,
             written_ns=written_ns,
-            entries=sorted(found, key=lambda entry: entry.number)[-MOST_ENTRIES:],
+            entries=sorted(group_entries, key=lambda entry: entry.number)[-MOST_ENTRIES:],
         )
-        for group, found in list(by_group.items())[:MOST_GROUPS]
+        for group, group_entries in list(by_group.items())[:MOST_GROUPS]
     ]
 
 

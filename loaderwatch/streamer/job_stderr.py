@@ -1,4 +1,4 @@
-"""The training job's stderr, to which the streamer writes lines from outside, so that training never waits for them."""
+"""The training job's stderr. The streamer writes to it from outside, so training never waits for a line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ log = logging.getLogger(__name__)
 
 MAX_NOTICE: Final = 2000
 MOST_WAITING: Final = 100
-"""How many lines may wait for a stderr that is blocked."""
+"""Lines that may wait for a blocked stderr."""
 
 
 class JobStderr:
-    """The inherited stderr of the process that started this one, for systems without /proc to open another's stderr.
+    """The inherited stderr of the process that started this one, for systems without /proc.
 
-    A thread writes the lines, because writing may block: the descriptor's settings are the job's, too, so we cannot
-    make it non-blocking.
+    A thread writes, because writing may block. The job shares the descriptor, so it must stay blocking.
     """
 
     def __init__(self, fd: int) -> None:
@@ -35,10 +34,10 @@ class JobStderr:
         self._lines: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
         self._writer: threading.Thread | None = None
         with contextlib.suppress(OSError):
-            os.set_inheritable(fd, False)  # the server that we start must not inherit it
+            os.set_inheritable(fd, False)  # a server that we start must not inherit it
 
     def write(self, text: str) -> bool:
-        """Queue a line; return False if this stderr was closed or too many lines wait."""
+        """Queue a line; return False if this stderr is closed or too many lines wait."""
         line = one_line(text[:MAX_NOTICE])
         if not self._closing:
             if self._writer is None:
@@ -54,7 +53,7 @@ class JobStderr:
         return False
 
     def stand_by(self) -> None:
-        """Close a pipe or a socket before this process stands by: its reader waits for its end, which may come earlier."""
+        """Close a pipe or socket before standing by, so that its reader sees the end of the job."""
         try:
             mode = os.fstat(self._fd).st_mode
         except OSError:
@@ -63,7 +62,7 @@ class JobStderr:
             self.close()
 
     def close(self) -> None:
-        """Close the descriptor as the job has ended: whoever reads its stderr to the end must not wait for us."""
+        """Close the descriptor once the job has ended, so that its stderr's reader does not wait for us."""
         if self._closing:
             return
         self._closing = True
@@ -88,11 +87,10 @@ class JobStderr:
 
 
 def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
-    """Write a line to a process's stderr; return False if that cannot be done without waiting.
+    """Write a line to a process's stderr; return False if that would block or fails.
 
-    The text may come from the network, so it is put on one line without control characters.
-
-    The file is opened anew and closed at once, because a pipe that we held would never end for its reader.
+    The text may come from the network, so it becomes one line without control characters. The file is opened
+    and closed for each line: a pipe that we kept open would never end for its reader.
     """
     line = one_line(text[:MAX_NOTICE])
     if not is_open_for_writing(pid, proc_root):
@@ -119,10 +117,10 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
 
 
 def is_open_for_writing(pid: int, proc_root: Path = PROC) -> bool:
-    """Whether a process's descriptor 2 is open for writing, and no data file.
+    """Whether a process's descriptor 2 is open for writing and not a data file.
 
-    Opening the file anew would not tell: where stderr was closed, 2 may be the reading end of a pipe or a data file, and
-    our line would go into it. A plain file is the job's stderr if it appends, as the agent has seen to.
+    Opening the file again would not show this. Where stderr was closed, descriptor 2 may be a pipe's reading
+    end or a data file. A plain file is the job's stderr if it appends, which the agent ensures.
     """
     process = proc_root / str(pid)
     try:

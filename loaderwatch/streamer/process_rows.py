@@ -1,4 +1,4 @@
-"""Reads every process of the roster once a second: rows of the table "processes", and the facts that open spans carry."""
+"""Reads every process of the roster once a second: rows of the table "processes", and facts of open spans."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 
 HELPERS_AFTER_NS: Final = 3_000_000_000
-"""From this age of a span on, a training process's other threads and its children are read, which costs more than itself."""
+"""From this age of a span on, the training process's other threads and children are read, the costly part."""
 IN_LOADER: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
-"""Phases in which its workers do the work."""
+"""Phases in which the loader's workers do the work."""
 
 
 class MemberSampler:
@@ -21,11 +21,11 @@ class MemberSampler:
 
     def __init__(self) -> None:
         self._processes = ProcessSampler()
-        self.readings: dict[int, Reading] = {}  # the newest of each process, by pid
+        self.readings: dict[int, Reading] = {}  # the newest reading of each process, by pid
         self._rows: list[Row] = []
 
     def sample(self, roster: Roster, now_ns: int, wall_offset_ns: int) -> None:
-        """Read all that live."""
+        """Read all living processes."""
         living: set[int] = set()
         for member in roster.members():
             rank = roster.rank_of(member)
@@ -60,7 +60,7 @@ class MemberSampler:
         return self.readings.get(member.pid)
 
     def of_span(self, member: Member, since_ns: int) -> Reading | None:
-        """Return the facts that an open span carries, fresh ones if it is that of a training process and no longer young."""
+        """Return an open span's facts, read afresh if a training process has been in it for long."""
         if member.alive and member.worker < 0 and monotonic_ns() - since_ns > LOOK_CLOSER_NS:
             return self._processes.look(member.files) or self.last(member)
         return self.last(member)
@@ -71,5 +71,5 @@ class MemberSampler:
         span = member.ring.span() if training else None
         apart = None
         if span is not None and span.phase not in IN_LOADER and now_ns - span.since_ns > HELPERS_AFTER_NS:
-            apart = {one.pid for one in roster.workers if one.ring.identity.parent_pid == member.pid}
+            apart = {worker.pid for worker in roster.workers if worker.ring.identity.parent_pid == member.pid}
         return self._processes.sample(member.files, now_ns, training=training, pins=pins, apart=apart)

@@ -20,9 +20,9 @@ RING: Final = ".ring"
 INFO: Final = ".json"
 STACK: Final = ".stack"
 NOTE: Final = ".overrun"
-"""What a worker notes of the sample in hand, for its training process: that reads it where the worker was ended for it."""
+"""A worker's note about its sample. The training process reads it if the worker was ended for the sample."""
 STRAY_S: Final = 60.0
-"""A file without a ring that is older than this belongs to a process that died while it made its files."""
+"""A file without a ring that is older than this belongs to a process that died while it created its files."""
 
 
 @dataclass(slots=True)
@@ -37,22 +37,22 @@ class TrackedRing:
 
     @property
     def identity(self) -> RingIdentity:
-        """Who writes it."""
+        """The process that writes the ring."""
         return self.reader.identity
 
     @property
     def is_main(self) -> bool:
-        """Whether a training process writes it, not a worker."""
+        """Whether a training process, not a worker, writes the ring."""
         return self.identity.worker < 0
 
     @property
     def key(self) -> str:
-        """The ring's name in the cursors. It is not the file name, since a pid may be used again."""
+        """The ring's name in the cursors. It is not the file name, since a pid may be reused."""
         return f"{self.path.stem}@{self.identity.created_ns}"
 
     @property
     def stack_path(self) -> Path:
-        """The file that faulthandler of this process writes to."""
+        """The file that the process's faulthandler writes to."""
         return self.path.with_suffix(STACK)
 
     @property
@@ -61,7 +61,7 @@ class TrackedRing:
         return self.path.with_suffix(INFO)
 
     def span(self) -> OpenSpan | None:
-        """Return what the writer is doing; while it is just writing that, the last known span."""
+        """Return what the writer is doing; if it is being written at this moment, the last known span."""
         span = self.reader.span()
         if span is not None:
             self.last_span = span
@@ -69,44 +69,44 @@ class TrackedRing:
 
 
 class RingFolder:
-    """Finds rings as they come. ``cursors`` say how far an earlier streamer has read.
+    """Finds new rings. ``cursors`` say how far an earlier streamer has read.
 
-    Broken files are moved to ``aside``, because shared memory must not fill with them.
+    Broken files are moved to ``aside``, so that they do not fill shared memory.
     """
 
     def __init__(self, folder: Path, cursors: dict[str, int], aside: Path) -> None:
         self.folder = folder
         self.aside = aside
         self.rings: dict[Path, TrackedRing] = {}
-        self.overwritten = 0  # how many records were unread in rings whose file was replaced
+        self.overwritten = 0  # unread records in rings whose file was replaced
         self._cursors = cursors
         self._seen_mtime_ns = -1
         self._scanned_ns = 0
 
     def refresh(self, now_ns: int) -> bool:
-        """Look for new rings; return True if the folder was listed. While nothing changes this costs one stat."""
+        """Look for new rings; return True if the folder was listed. Without changes this costs one stat."""
         try:
             mtime_ns = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - four times a second
         except OSError:
             return False
-        # A file made within the same clock tick leaves the folder's time unchanged, so list it now and then.
+        # A file made within the same clock tick does not change the folder's time, so list it now and then.
         if mtime_ns == self._seen_mtime_ns and now_ns - self._scanned_ns < 2_000_000_000:
             return False
         self._seen_mtime_ns, self._scanned_ns = mtime_ns, now_ns
         try:
             with os.scandir(self.folder) as entries:
-                found = [(Path(e.path), e.inode()) for e in entries if e.name.endswith(RING)]
+                files = [(Path(e.path), e.inode()) for e in entries if e.name.endswith(RING)]
         except OSError as error:
             log.warning("%s cannot be listed: %s", self.folder, error)
             return False
-        for path, inode in found:
+        for path, inode in files:
             known = self.rings.get(path)
             if known is None or known.inode != inode:
                 self._open(path, inode)
         return True
 
     def forget(self, ring: TrackedRing) -> None:
-        """Stop reading a ring and remove its files (only after its last records are safe in the outbox)."""
+        """Stop reading a ring and remove its files, once its last records are safe in the outbox."""
         ring.reader.close()
         if self.rings.get(ring.path) is ring:
             del self.rings[ring.path]
@@ -118,11 +118,11 @@ class RingFolder:
                     log.warning("%s cannot be removed: %s", path, error)
 
     def cursors(self) -> dict[str, int]:
-        """How far each ring was read."""
+        """Return how far each ring was read."""
         return {ring.key: ring.cursor for ring in self.rings.values()}
 
     def remove(self) -> None:
-        """Remove the folder at the end of the run, unless a new process of the run is settling in there."""
+        """Remove the folder at the end of the run, unless a new process of the run starts there."""
         for ring in list(self.rings.values()):
             self.forget(ring)
         long_ago = time.time() - STRAY_S
@@ -130,10 +130,10 @@ class RingFolder:
             files = list(self.folder.iterdir())
             strays = [path for path in files if path.suffix != ".lock"]
             if any(path.suffix == SUFFIX or path.stat().st_mtime > long_ago for path in strays):
-                return  # an envelope waits here for the server, or a new process of the run begins
+                return  # an envelope waits here for the server, or a new process of the run starts
             for path in files:
                 path.unlink(missing_ok=True)
-            self.folder.rmdir()  # fails if a file came meanwhile, as it should
+            self.folder.rmdir()  # fails, as intended, if a new file came meanwhile
         except OSError as error:
             log.info("%s stays: %s", self.folder, error)
 

@@ -1,4 +1,4 @@
-"""Finds the server to send to: the configured one, else this machine's, which is started when there is none."""
+"""Finds the server to send to: the configured one, else this machine's, which is started if missing."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ START_WITHIN_S: Final = 30.0
 START_AGAIN_AFTER_S: Final = 60.0
 ANSWERS_WITHIN_S: Final = 2.0
 LATER_S: Final = 10.0
-"""How long a server waits for a full machine to get free before it is started, in seconds: the first batches have come by then. What
-is recorded meanwhile waits on disk."""
+"""How many seconds the start of a server waits for a full machine to become free. The first batches have come
+by then, and their records wait on disk."""
 
 
 class ServerFinder:
-    """Finds the server; ``may_start`` says whether a missing local one is started."""
+    """Finds the server; ``may_start`` allows to start a missing local one."""
 
     def __init__(self, settings: Settings, *, may_start: bool = True) -> None:
         self._settings = settings
@@ -40,7 +40,7 @@ class ServerFinder:
         self._started_at = -START_AGAIN_AFTER_S
         self._start_anyway_at = time.monotonic() + LATER_S
         self._failure_said = self._plain_said = False
-        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults to report to a person
 
     def find(self) -> Server | None:
         """Return the server to send to, or None for now. This blocks while a local server starts."""
@@ -94,7 +94,7 @@ class ServerFinder:
 
     def _launch(self) -> Server | None:
         log_path = self._settings.logs_dir / "server.log"
-        # With --resume, a server that was killed comes back with its limits and the addresses that it notifies.
+        # With --resume, a killed server returns with its limits and the addresses that it notifies.
         serve = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
         arguments = (*serve, "--resume", "--started-by", "run")
         environ = {k: v for k, v in os.environ.items() if k != variables.SERVER.name}
@@ -112,13 +112,14 @@ class ServerFinder:
                 return running
             if process.poll() is not None:
                 log.warning("the local server ended with exit code %d; see %s", process.returncode, log_path)
-                self._say_failure(last_line(log_path) or f"exit code {process.returncode}; see {log_path}")
+                ended = Text("server-exit-code", {"code": process.returncode, "log": str(log_path)})
+                self._say_failure(last_line(log_path) or ended)
                 return None
             time.sleep(0.2)
         log.warning("the local server does not answer after %.0f s; see %s", START_WITHIN_S, log_path)
         return None
 
-    def _say_failure(self, why: str) -> None:
+    def _say_failure(self, why: str | Text) -> None:
         if not self._failure_said:
             self._failure_said = True
             failure: dict[str, Param] = {"why": why, "folder": str(self._settings.outbox_dir)}

@@ -1,11 +1,11 @@
-"""Takes stacks of the training process and its workers by a signal, on which faulthandler writes to a file. No ptrace.
+"""Takes stacks of the training process and its workers: on a signal, faulthandler writes them. No ptrace.
 
-A real-time signal ends a process that has no handler for it. So it is sent only to a process that published its handler,
-whose handler the kernel confirms, and which is certainly still the same process. The answers are read in later ticks of
-the streamer's loop.
+A real-time signal kills a process that has no handler for it. So the signal goes only to a process that
+published its handler, if the kernel confirms the handler and the pid still names that process. Later ticks of
+the streamer read the answers.
 
-A main thread in an uninterruptible wait (state D: a dead mount, a dead disk) takes no signal. Any other thread of its process does,
-and writes the stacks of all.
+A main thread in an uninterruptible wait (state D: a dead mount, a dead disk) takes no signal. Any other
+thread of the process takes it and writes the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import msgspec
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
@@ -33,6 +34,7 @@ from loaderwatch.streamer.stack_moments.budget import (
     steps_long,
 )
 from loaderwatch.streamer.training_loops import feeds_model, polls
+from loaderwatch.texts import say
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +43,14 @@ _THREAD: Final = re.compile(r"(?:Current t|T)hread (0x[0-9a-fA-F]+)")
 OLD_SPAN_NS: Final = 5 * SECOND_NS
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
-"""The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
+"""Span ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s, then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Phases that may be long, between loops and in the user's own: after the first minute stacks come at 2, 4, 6, … min."""
+"""Phases that may be long: outside loops and in user code. After 1 min stacks come at 2, 4, 6, … min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND_NS
 ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2
-"""Signals that reach another thread when the main one is in an uninterruptible wait. The kernel keeps one for the main thread
-unless one waits there already, and gives the next one to a thread that can take it (``complete_signal`` in kernel/signal.c)."""
+"""Signals sent while the main thread is in an uninterruptible wait. The kernel keeps the first for that
+thread and gives the second to a thread that can take it (``complete_signal`` in kernel/signal.c)."""
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
 WATCHED: Final = frozenset(
@@ -74,9 +76,7 @@ class _Pending:
     signalled: bool = False
     size_before: int = 0
     size: int = 0
-    silent_ns: int = (
-        0  # the last look before anything came, at first when it was asked: what comes is of then
-    )
+    silent_ns: int = 0  # the last look before the answer, at first the request: the stack is from then
     wchan: str | None = None
 
 
@@ -87,7 +87,7 @@ class _Level:
 
 
 class StackCollector:
-    """Takes stacks when a span grows old or somebody asks."""
+    """Takes stacks when a span grows old, or on request."""
 
     def __init__(self, last: LastStacks) -> None:
         self._last = last
@@ -96,12 +96,10 @@ class StackCollector:
         self._done: list[tuple[int, StackDump]] = []  # each with its monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
-        self._samples_seen: dict[
-            int, int
-        ] = {}  # by pid of the worker: when the sample began whose stack was taken
-        self._untaken: dict[
-            int, int
-        ] = {}  # by pid: signals sent during an uninterruptible wait that no thread took
+        # By pid of the worker: start of the sample whose stack was taken.
+        self._samples_seen: dict[int, int] = {}
+        # By pid: signals sent during an uninterruptible wait that no thread took.
+        self._untaken: dict[int, int] = {}
 
     @property
     def busy(self) -> bool:
@@ -118,7 +116,7 @@ class StackCollector:
         workers: bool = True,
         pids: Collection[int] | None = None,
     ) -> None:
-        """Take the stacks of a rank's training process and, unless they are left out, of its workers; or only of ``pids``."""
+        """Take the stacks of ``pids``, else of a rank's training process and, if asked, its workers."""
         for member in roster.of_rank(rank):
             wanted = member.pid in pids if pids is not None else workers or member.worker < 0
             if member.alive and wanted and member.pid not in self._pending:
@@ -127,7 +125,7 @@ class StackCollector:
                 self._ask(self._pending[member.pid], now_ns)
 
     def poll(self, roster: Roster, usual_ns: dict[int, tuple[float, float]], now_ns: int) -> None:
-        """Look for old spans and for answers, in each tick. ``usual_ns`` is the usual (wait, step) of each rank."""
+        """Look for old spans and answers, once per tick. ``usual_ns`` is each rank's usual (wait, step)."""
         for pending in list(self._pending.values()):
             if pending.signalled:
                 self._read(pending, now_ns)
@@ -142,7 +140,7 @@ class StackCollector:
             self._look_at_worker(worker, roster, now_ns)
 
     def take(self, wall_offset_ns: int) -> list[StackDump]:
-        """Return the stacks that have come, as many as one envelope holds."""
+        """Return the finished stacks, as many as fit into one envelope."""
         taken, size = [], 0
         while self._done and size <= MAX_TEXT_PER_ENVELOPE:
             at_ns, dump = self._done.pop(0)
@@ -173,7 +171,7 @@ class StackCollector:
         return True
 
     def _is_long(self, rank: int, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
-        """Whether the process is in a step that is long, and one of the few of which a stack is taken; it counts as taken."""
+        """Whether the process is in a long step and the budget allows a stack; it then counts as taken."""
         is_long = usual is not None and steps_long(main, usual[1], now_ns)
         return is_long and self._long_steps.take(rank, [main.pid], now_ns)
 
@@ -199,23 +197,22 @@ class StackCollector:
             return
         number = member.ring.reader.status().stack_signal
         if not number:
-            self._give_up(pending, now_ns, "process has not registered a stack signal")
+            self._give_up(pending, now_ns, "unregistered")
         elif stat.state in ("T", "t"):
-            self._give_up(pending, now_ns, f"process is stopped (state {stat.state}): it cannot answer")
+            self._give_up(pending, now_ns, "stopped", state=stat.state)
         elif _is_traced(member):
-            self._give_up(pending, now_ns, "a debugger is attached: the signal would stop the process in it")
+            self._give_up(pending, now_ns, "traced")
         elif not _listens(member, number):
-            self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")
+            self._give_up(pending, now_ns, "no-handler", signal=number)
         elif stat.state != "D":
             self._signal(pending, number, now_ns)
-        elif now_ns - pending.asked_ns > ANSWER_NS:  # such a wait is often over in a moment
+        elif now_ns - pending.asked_ns > ANSWER_NS:  # most such waits end sooner
             self._signal_past_a_wait(pending, number, now_ns)
 
     def _signal_past_a_wait(self, pending: _Pending, number: int, now_ns: int) -> None:
         """Ask the other threads of a process whose main thread is in an uninterruptible wait.
 
-        Signals of this kind queue up. A process without another thread takes them when its wait is over, so no more are sent
-        while two lie there.
+        These signals queue up, and a process without another thread takes them later. So at most two queue.
         """
         pid = pending.member.pid
         if not _awaits_a_signal(pending.member, number):
@@ -226,7 +223,7 @@ class StackCollector:
                 return
             self._untaken[pid] = self._untaken.get(pid, 0) + 1
         if not pending.signalled:
-            self._give_up(pending, now_ns, _unanswered(pending.member))
+            self._give_up_unanswered(pending, now_ns)
 
     def _signal(self, pending: _Pending, number: int, now_ns: int) -> None:
         member = pending.member
@@ -255,11 +252,20 @@ class StackCollector:
         elif size <= pending.size_before:
             pending.silent_ns = now_ns
             if waited > ANSWER_NS:
-                self._give_up(pending, now_ns, _unanswered(pending.member))
+                self._give_up_unanswered(pending, now_ns)
         pending.size = size
 
-    def _give_up(self, pending: _Pending, now_ns: int, why: str) -> None:
-        self._finish(pending, now_ns, "", why)
+    def _give_up(self, pending: _Pending, now_ns: int, why: str, **params: Param) -> None:
+        """Hand on why there is no stack, in English: the field of envelopes and recordings holds words."""
+        self._finish(pending, now_ns, "", say(Text("no-stack", {"why": why, **params})))
+
+    def _give_up_unanswered(self, pending: _Pending, now_ns: int) -> None:
+        stat = pending.member.files.stat()
+        if stat is not None and stat.state == "D":
+            wchan = pending.member.files.wchan() or "unknown"
+            self._give_up(pending, now_ns, "uninterruptible", wchan=wchan)
+        else:
+            self._give_up(pending, now_ns, "no-answer", state=stat.state if stat else "gone")
 
     def _finish(self, pending: _Pending, taken_ns: int, text: str, why: str) -> None:
         member = pending.member
@@ -282,7 +288,7 @@ class StackCollector:
 
 
 def one_dump(text: str) -> str:
-    """Return the first dump of a text: two signals that one thread takes make two of them, and each names each thread once."""
+    """Return a text's first dump: a thread may take two signals, and each dump names each thread once."""
     named: set[str] = set()
     kept = []
     for line in text.splitlines(keepends=True):
@@ -298,7 +304,7 @@ def one_dump(text: str) -> str:
 def cut_at_worker_loop(text: str) -> str:
     """Return the stacks of a DataLoader worker without the frames below its loop.
 
-    In a forked worker those frames are the parent's at the fork, and say nothing of the worker.
+    In a forked worker those frames are the parent's at the fork, not the worker's.
     """
     kept = []
     inherited = False
@@ -319,19 +325,10 @@ def _listens(member: Member, number: int) -> bool:
 
 
 def _awaits_a_signal(member: Member, number: int) -> bool:
-    """Whether the signal was sent before and no thread has taken it; True where that is not known."""
+    """Whether a signal was sent and no thread has taken it yet; True if unknown."""
     status = member.files.status()
     pending = status.pending_signals if status else None
     return pending is None or bool(pending >> (number - 1) & 1)
-
-
-def _unanswered(member: Member) -> str:
-    """Return why a process has not answered."""
-    stat = member.files.stat()
-    if stat is not None and stat.state == "D":
-        wchan = member.files.wchan() or "unknown"
-        return f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer"
-    return f"process did not answer within 1 s (state {stat.state if stat else 'gone'})"
 
 
 def _is_traced(member: Member) -> bool:
@@ -340,12 +337,12 @@ def _is_traced(member: Member) -> bool:
 
 
 def send_signal(member: Member, number: int) -> bool:
-    """Send a signal to exactly this process; return False if it is gone or another process has its pid by now."""
+    """Send a signal to exactly this process; return False if it is gone or its pid was reused."""
     if member.start_ticks is None:
         return False
     handle = None
     try:
-        # The pidfd names one process for good, so a check after it was opened holds for that process.
+        # The pidfd always names the same process, so a check made after opening it stays valid.
         if hasattr(os, "pidfd_open"):
             handle = _open_pid(member.pid)
         stat = member.files.stat()

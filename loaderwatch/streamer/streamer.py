@@ -18,12 +18,7 @@ from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.messages.run_files import RunFiles
-from loaderwatch.streamer.outbox.files import (
-    StreamState,
-    host_folder_name,
-    new_stream_name,
-    ring_folder,
-)
+from loaderwatch.streamer.outbox.files import StreamState, host_folder_name, new_stream_name, ring_folder
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.process_rows import MemberSampler
 from loaderwatch.streamer.rings import RingFolder
@@ -32,8 +27,7 @@ from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.stack_moments.budget import LastStacks
-from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
-from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
+from loaderwatch.streamer.stack_moments.slow_loops import IdleGpus, SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.streamer_start import Succession
 from loaderwatch.streamer.upload import Uploader
@@ -45,16 +39,16 @@ TICK_NS: Final = SECOND_NS // 4
 SAMPLE_NS: Final = SECOND_NS
 CHECK_NS: Final = 5 * SECOND_NS
 SETTLED_NS: Final = 2 * SECOND_NS
-"""The run has ended on this host when its last training process is dead and nothing new came for this long."""
+"""The run has ended on this host if its last training process is dead and nothing new came for this long."""
 FIRST_RING_NS: Final = 60 * SECOND_NS
 ALONE_NS: Final = 30 * SECOND_NS
-"""How long a streamer without a server starts no other process: the server that it waits for starts in this time."""
+"""How long a streamer without a server starts no other process. Its server starts within this time."""
 LINGER_S: Final = 600.0
 CLOCK_JUMP_NS: Final = 2 * SECOND_NS
 IN_STEP: Final = frozenset(
     {Phase.STEP, Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.USER}
 )
-"""What a training process does while it has its batch."""
+"""Phases of a training process that works on a batch."""
 
 
 class Streamer:
@@ -74,7 +68,7 @@ class Streamer:
         self._settings = settings
         self._run_id = run_id
         self._adopting = adopting
-        self._rings_are_there = adopting or inherited  # all rings exist already; no new run begins
+        self._rings_are_there = adopting or inherited  # all rings exist already; no new run begins here
         self._job_stderr = job_stderr
         host = host or host_folder_name()
         fresh = StreamState(
@@ -94,8 +88,7 @@ class Streamer:
         self._drain.rows["gpu_waits"] = self._outbox.held
         self._members = MemberSampler()
         self._host = HostSampler()
-        # the training process for whose groups the host was last sampled
-        self._sampled_pid: int | None = None
+        self._sampled_pid: int | None = None  # the training process whose cgroups were last sampled
         self._gpus = GpuSampler()
         last_stacks = LastStacks()
         self._stacks = StackCollector(last_stacks)
@@ -113,7 +106,7 @@ class Streamer:
         self._began_ns = monotonic_ns()
         self._next_check_ns = self._began_ns + CHECK_NS // 2
         self._clock_error_ns = 0  # the wall clock minus this run's clock, as last logged
-        self._final_due = False  # the final envelope could not be put into the outbox yet
+        self._final_due = False  # the final envelope did not fit into the outbox yet
 
     def run(self) -> int:
         """Stream until the run has ended on this host and everything is sent."""
@@ -135,7 +128,7 @@ class Streamer:
         self._roster.close()
         rank_0_here = 0 in (self._roster.newest_by_rank() or (0,))
         self._files.remove(addresses=rank_0_here and not len(self._outbox))
-        self._outbox.close()  # before the rings' folder is removed, in which a part of it may lie
+        self._outbox.close()  # before the removal of the rings' folder, which may hold a part of the outbox
         self._rings.remove()
         log.info("run %s has ended on this host", self._run_id)
         return 0
@@ -153,7 +146,7 @@ class Streamer:
             deadline += TICK_NS
             late = monotonic_ns() - deadline
             if late > SECOND_NS:
-                deadline += late  # after a suspend or starvation, do not run faster to catch up
+                deadline += late  # after a suspend or starvation, do not catch up by running faster
             elif late < 0:
                 time.sleep(-late / 1e9)
 
@@ -187,7 +180,7 @@ class Streamer:
             raise RuntimeError("the upload thread ended; the standby takes over")
         if now >= self._next_check_ns:
             self._next_check_ns = now + CHECK_NS
-            # One process after another: neither starts beside the server.
+            # Start one process after another, and none while the server starts.
             settled = self._uploader.target is not None or now - self._began_ns > ALONE_NS
             if settled and not roster.all_dead():
                 self._succession.keep_standby(now)
@@ -195,7 +188,7 @@ class Streamer:
             self._check_clock()
 
     def _in_step(self, rank: int) -> int | None:
-        """Return the pid of a rank's training process if it has its batch and works with it."""
+        """Return the pid of a rank's training process if it works on a batch."""
         main = self._roster.newest_by_rank().get(rank)
         span = main.ring.span() if main is not None and main.alive else None
         return main.pid if main is not None and span is not None and span.phase in IN_STEP else None
@@ -221,12 +214,12 @@ class Streamer:
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)
 
     def _sample_host(self, training_pid: int | None, now: int) -> None:
-        """Sample the host; once more after the last training process died, because its counters may show what killed it."""
+        """Sample the host, once more after the last training process died: counters may show the reason."""
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:
             mains = [self._members.last(main) for main in self._roster.newest_by_rank().values()]
-            written = sum(float(one.values.get("written_chars") or 0) for one in mains if one)
+            written = sum(float(reading.values.get("written_chars") or 0) for reading in mains if reading)
             values = {"t_ns": now + self._state.wall_offset_ns, **self._host.sample(pid, now, written)}
             self._host_rows.append(pack_row("hosts", values))
 
@@ -282,14 +275,14 @@ class Streamer:
         return True
 
     def _redacted(self, envelope: Envelope) -> Envelope:
-        """Redact the envelope if its run asks for that; a streamer may also send what another run left."""
+        """Redact the envelope if its run asks for it. A streamer may also send another run's leftovers."""
         if self._redaction is None and (
             self._settings.redact or any(process.redact for process in envelope.processes)
         ):
             self._redaction = Redaction(load_key(self._settings.redact_key_path))
         return envelope if self._redaction is None else self._redaction.envelope(envelope)
 
-    # -- messages to and from the server and people
+    # -- messages to and from the server, and lines for people
 
     def _hear(self) -> None:
         while self._uploader.receipts:
@@ -300,9 +293,9 @@ class Streamer:
                 self._write_to_rank(notice.rank, notice.text)
             self._files.take(receipt)
             self._envelope_ns = int(min(max(receipt.envelope_s, ENVELOPE_S), SLOWEST_ENVELOPES_S) * SECOND_NS)
-        for each in (self._uploader, self._finder, self._files, self._outbox):
-            while each.troubles:
-                self._say(self._voice(), each.troubles.popleft())
+        for source in (self._uploader, self._finder, self._files, self._outbox):
+            while source.troubles:
+                self._say(self._voice(), source.troubles.popleft())
         target = self._uploader.target
         if (
             target is not None
@@ -318,7 +311,7 @@ class Streamer:
                 self._outbox.remember(announced=True)
 
     def _voice(self) -> int | None:
-        """Return the rank whose stderr people read: 0, or this host's lowest if it has no rank 0 but the local page."""
+        """Return the rank whose stderr people read: 0, else this host's lowest if the page is local."""
         ranks = [rank for rank, member in self._roster.newest_by_rank().items() if member.alive]
         if 0 in ranks:
             return 0
@@ -342,16 +335,16 @@ class Streamer:
     # -- time
 
     def _check_clock(self) -> None:
-        """Add the time in which the host slept to the run's times, because the monotonic clock does not count it.
+        """Add the host's sleep to the run's times, because the monotonic clock does not count it.
 
-        A wall clock that is set changes nothing here: a run whose times jumped would have holes or overlap itself, and
-        ranks of two hosts would drift apart.
+        A change of the wall clock changes nothing here. If the run's times jumped, they would have gaps or
+        overlap, and ranks on two hosts would drift apart.
         """
         slept = slept_ns()
-        before = slept if self._state.slept_ns is None else self._state.slept_ns
-        if slept - before > CLOCK_JUMP_NS:
-            offset = self._state.wall_offset_ns + slept - before
-            log.info("this host was suspended for %.1f s", (slept - before) / 1e9)
+        slept_before = slept if self._state.slept_ns is None else self._state.slept_ns
+        if slept - slept_before > CLOCK_JUMP_NS:
+            offset = self._state.wall_offset_ns + slept - slept_before
+            log.info("this host was suspended for %.1f s", (slept - slept_before) / 1e9)
             self._drain.wall_offset_ns = offset
             self._outbox.remember(wall_offset_ns=offset, slept_ns=slept)
         error = wall_offset_ns() - self._state.wall_offset_ns
@@ -365,7 +358,7 @@ class Streamer:
     # -- after the run
 
     def _linger(self) -> bool:
-        """Wait until everything is sent; return False if the run goes on here after all (an elastic restart)."""
+        """Wait until everything is sent; return False if the run goes on here (an elastic restart)."""
         self._roster.drop_workers()
         deadline = time.monotonic() + LINGER_S
         while (

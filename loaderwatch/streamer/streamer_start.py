@@ -1,4 +1,4 @@
-"""Starts other streamers: a standby of the active one, and one for each run that was left behind."""
+"""Starts other streamers: a standby of the active one, and one for each abandoned run."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from loaderwatch.streamer.outbox.files import SUFFIX, host_folder_name, ring_fol
 log = logging.getLogger(__name__)
 
 RESPAWN_NS: Final = 30_000_000_000
-"""At most one standby is started in this time, because one that cannot live must not be started in a loop."""
+"""At most one standby starts within this time, so that a dying one is not restarted in a loop."""
 
 FIRST_STREAMER_S: Final = 60.0
 ADOPT_NS: Final = 60_000_000_000
 UNATTENDED_S: Final = 1200.0
-"""After this time without a write, another host's outbox has no streamer: the host is gone, or was a container that came back
-under another name. It is twice as long as a streamer waits for a server after its run."""
+"""After this time without a write, another host's outbox has no streamer: the host is gone, or was a
+container that returned under another name. It is twice the time that a streamer waits after its run."""
 
 
 class Succession:
-    """Keeps a standby for when this process dies, and starts streamers for runs that have none."""
+    """Keeps a standby in case this process dies, and starts streamers for runs without one."""
 
     def __init__(self, settings: Settings, run_id: str, run_name: str) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class Succession:
             self._standby = self._spawn(self._run_id, self._run_name, "--standby")
 
     def adopt_orphans(self, now_ns: int) -> None:
-        """Start, now and then, a streamer for each run whose streamers died with the host or were all killed."""
+        """Start, now and then, a streamer for each run whose streamers died with the host or were killed."""
         if now_ns - self._adopted_ns < ADOPT_NS:
             return
         self._adopted_ns = now_ns
@@ -57,8 +57,8 @@ class Succession:
         rings = self._settings.rings_dir
         left = {
             (path.parent.name, here)
-            for what in ("main-*.ring", f"*{SUFFIX}")
-            for path in rings.glob(f"*/{what}")
+            for pattern in ("main-*.ring", f"*{SUFFIX}")
+            for path in rings.glob(f"*/{pattern}")
         }
         left = {(run_id, host) for run_id, host in left if RUN_ID_PATTERN.match(run_id)}
         for folder in self._settings.outbox_dir.glob("*/*"):
@@ -79,7 +79,7 @@ class Succession:
 
 
 def is_orphan(folder: Path) -> bool:
-    """Whether a ring folder has no active streamer. A folder that a living process has just made will have one in a moment."""
+    """Whether a ring folder has no active streamer. A living process that just created it will start one."""
     lock = folder / STREAMER_LOCK
     if is_held(lock):
         return False
@@ -93,7 +93,7 @@ def is_orphan(folder: Path) -> bool:
 
 
 def is_unattended(outbox: Path) -> bool:
-    """Whether nobody has written into another host's outbox for long. Two senders do no harm: a server takes each envelope once."""
+    """Whether another host's outbox got no file for long. A server takes an envelope once of two senders."""
     try:
         newest = max(path.stat().st_mtime for path in outbox.iterdir())
     except (OSError, ValueError):  # the folder was removed or emptied at this moment

@@ -1,7 +1,7 @@
-"""What the script's source says of the place where a process stands: its loops, and what the statement there is for.
+"""Reads a script's source around the line where a process is: the loops there, and what the statement is for.
 
-Loops tell whether a process that stands still would have gone on training, or looks for something. In a training loop, a statement
-feeds the model if what it assigns goes into a later call of the model, directly or through other statements.
+A loop says whether a process that stands still was training or polling. In a training loop, a statement feeds
+the model if what it assigns reaches a later call of the model, directly or through other statements.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 2_000_000
-"""Of a source file; a longer one is data, and reading it would take seconds."""
+"""The largest source file that is parsed. A larger file is data, and parsing it would take seconds."""
 MOST_LINES: Final = 12
-"""Of a ``while`` loop that looks for something again and again; one that trains is longer."""
+"""The longest ``while`` loop that counts as polling. A training loop is longer."""
 _MAIN_FRAME: Final = re.compile(r"Current thread[^\n]*\n\s*File \"([^\"]+)\", line (\d+) in ")
 _MAIN_THREAD: Final = re.compile(r"^Current thread[^\n]*\n(?:  [^\n]*\n?)*", re.MULTILINE)
 _FRAME: Final = re.compile(r'^  File "([^"]+)", line (\d+) in (.+)$', re.MULTILINE)
@@ -43,18 +43,17 @@ _YIELDS: Final = (ast.Yield, ast.YieldFrom)
 def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
     """Return the calls that lie in a loop of their function, each with the lines of the outermost one.
 
-    What a body does is told of one loop only, which takes the batches. It is the first one around the loader: a loop further out counts
-    the epochs, unless a generator (a progress bar) hands its batches on to that loop, or a function its iterator.
+    Only the loop that takes the batches gets a ``body``. It is the first loop around the loader. A loop
+    further out counts epochs, unless a generator (a progress bar) yields its batches to that loop or a
+    function returns its iterator to it.
 
     Args:
-        calls: as the agent described them, the outermost first.
-        cwd: the process' working directory, to which the name of a file may be relative.
+        calls: the calls from the agent, outermost first.
+        cwd: the process's working directory; file names may be relative to it.
     """
-    found: list[Call] = []
-    searched, is_passed = (
-        True,
-        False,
-    )  # whether that loop is yet to come; whether a function without a loop lies in between
+    calls_in_loops: list[Call] = []
+    # searched: the batch loop is still to come. is_passed: a function without a loop lies in between.
+    searched, is_passed = True, False
     for call in reversed(calls):
         loops = _loops(str(Path(cwd, call.file)))
         around = {lines: loop for lines, loop in loops.items() if lines[0] <= call.line <= lines[1]}
@@ -63,41 +62,40 @@ def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
             continue
         lines = max(around)
         loop = around[lines]
-        if (
-            call.line > loop.head
-        ):  # there an iterator is made, which something else may exhaust, or next() asks a generator
-            nested = not found and any(_lies_in(other, lines) for other in loops)
+        if call.line > loop.head:
+            # An iterator made in a loop's body may be exhausted elsewhere, or next() calls a generator there.
+            nested = not calls_in_loops and any(_lies_in(other, lines) for other in loops)
             searched = searched and not is_passed and not nested
         body = loop.body if searched else None
         searched, is_passed = searched and body is None and loop.yields, False
-        found.append(msgspec.structs.replace(call, loop=min(around), body=body))
-    return found[::-1]
+        calls_in_loops.append(msgspec.structs.replace(call, loop=min(around), body=body))
+    return calls_in_loops[::-1]
 
 
 def polls(text: str, pid: int, wchan: str | None) -> bool:
-    """Whether a stack, as faulthandler wrote it, has its main thread asleep in a short ``while`` loop of the innermost function.
+    """Whether the stack's main thread sleeps in a short ``while`` loop of the innermost function.
 
     Args:
-        text: the stack.
-        pid: of its process, in whose working directory names of files may be.
-        wchan: the kernel function in which that was asked.
+        text: the stack as faulthandler wrote it.
+        pid: the process of the stack; file names may be relative to its working directory.
+        wchan: the kernel function in which the process was when the stack was taken.
     """
-    found = _MAIN_FRAME.search(text) if waits_in(TIMER_FUNCTIONS, wchan) else None
-    if found is None:
+    frame = _MAIN_FRAME.search(text) if waits_in(TIMER_FUNCTIONS, wchan) else None
+    if frame is None:
         return False
-    line = int(found[2])
+    line = int(frame[2])
     return any(
-        first <= line <= last for first, last in _short_whiles(str(Path(f"/proc/{pid}/cwd", found[1])))
+        first <= line <= last for first, last in _short_whiles(str(Path(f"/proc/{pid}/cwd", frame[1])))
     )
 
 
 def feeds_model(text: str, pid: int, model_calls: Sequence[Call]) -> bool:
-    """Whether a stack has its main thread at a statement that makes what the model is called with.
+    """Whether the stack's main thread is at a statement that makes an input of the model.
 
     Args:
-        text: the stack.
-        pid: of its process, in whose working directory names of files may be.
-        model_calls: from where the model is called to train, as the agent noted it.
+        text: the stack as faulthandler wrote it.
+        pid: the process of the stack; file names may be relative to its working directory.
+        model_calls: the places that call the model to train, from the agent.
     """
     thread = _MAIN_THREAD.search(text) if model_calls else None
     if thread is None:
@@ -109,9 +107,9 @@ def feeds_model(text: str, pid: int, model_calls: Sequence[Call]) -> bool:
         }
         if called:
             statements = _statements_of(str(Path(f"/proc/{pid}/cwd", file)), frozenset(called))
-            here = [each for each in statements if each.lines[0] <= int(line) <= each.lines[1]]
-            # Of several statements in one line, it is the one that calls the function in which the stack goes on.
-            return any(each.feeds for each in [each for each in here if inner in each.calls] or here)
+            here = [s for s in statements if s.lines[0] <= int(line) <= s.lines[1]]
+            # Of several statements on one line, take the one that calls the stack's next function.
+            return any(s.feeds for s in [s for s in here if inner in s.calls] or here)
         inner = function
     return False
 
@@ -120,13 +118,13 @@ class _Statement(NamedTuple):
     """A statement of a function in which the model is called."""
 
     lines: Lines
-    feeds: bool  # it makes what the model is called with
+    feeds: bool  # it makes an input of the model
     calls: frozenset[str]  # names of the functions and methods that it calls
 
 
 @functools.lru_cache(64)
 def _statements_of(file: str, called: frozenset[tuple[int, int | None]]) -> tuple[_Statement, ...]:
-    """Return the statements of the function that calls the model at these lines and columns; none where the file cannot be read."""
+    """Return the statements of the function that calls the model there; empty if the file is unreadable."""
     first = min(line for line, _ in called)
     scopes = [node for node in _found_in(file, _SCOPES) if _covers(node, first)]
     nodes = [node for node in _statements(scopes[-1]) if isinstance(node, _STATEMENTS)] if scopes else []
@@ -146,7 +144,7 @@ def _statements_of(file: str, called: frozenset[tuple[int, int | None]]) -> tupl
 
 
 def _holds(node: Any, line: int, column: int | None) -> bool:
-    """Whether a statement, or the head of a loop, holds a place of the source."""
+    """Whether a statement, or the head of a loop, contains a place in the source."""
     if not node.lineno <= line <= _end(node):
         return False
     if column is None:
@@ -157,9 +155,9 @@ def _holds(node: Any, line: int, column: int | None) -> bool:
 
 def _called(node: Any) -> Iterator[str]:
     """Yield the names of the functions and methods that a statement calls."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name | ast.Attribute):
-            yield each.func.id if isinstance(each.func, ast.Name) else each.func.attr
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute):
+            yield call.func.id if isinstance(call.func, ast.Name) else call.func.attr
 
 
 def _covers(scope: Any, line: int) -> bool:
@@ -167,7 +165,7 @@ def _covers(scope: Any, line: int) -> bool:
 
 
 def _statements(scope: Any) -> Iterator[Any]:
-    """Yield the statements of a function or module, not those of functions in it."""
+    """Yield the statements of a function or module, without those of nested functions."""
     for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
             node, _NAMESPACES
@@ -177,20 +175,20 @@ def _statements(scope: Any) -> Iterator[Any]:
 
 
 def _end(node: Any) -> int:
-    """Return the last line of a statement, of a loop that of its head."""
+    """Return the last line of a statement; for a loop, the last line of its head."""
     last = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node
     return last.end_lineno or int(node.lineno)
 
 
 def _read(node: Any) -> set[str]:
-    """Return the dotted names that a statement reads, of a loop those in its head."""
+    """Return the dotted names that a statement reads; for a loop, those that its head reads."""
     part = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node
-    names = {_dotted(each) for each in ast.walk(part) if isinstance(getattr(each, "ctx", None), ast.Load)}
+    names = {_dotted(n) for n in ast.walk(part) if isinstance(getattr(n, "ctx", None), ast.Load)}
     return names - {""}
 
 
 def _assigned(node: Any) -> set[str]:
-    """Return the dotted names that a statement assigns, or fills in place: ``x.copy_(…)``, ``buffer.append(…)``."""
+    """Return the dotted names that a statement assigns or fills: ``x.copy_(…)``, ``buffer.append(…)``."""
     if isinstance(node, ast.Expr):
         call: Any = node.value.value if isinstance(node.value, ast.Await) else node.value
         fills = (
@@ -201,10 +199,10 @@ def _assigned(node: Any) -> set[str]:
         return set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     stored = {
-        _dotted(each.value if isinstance(each, ast.Subscript) else each)
+        _dotted(n.value if isinstance(n, ast.Subscript) else n)
         for target in targets
-        for each in ast.walk(target)
-        if isinstance(getattr(each, "ctx", None), ast.Store)
+        for n in ast.walk(target)
+        if isinstance(getattr(n, "ctx", None), ast.Store)
     }
     return stored - {""}
 
@@ -220,7 +218,7 @@ def _dotted(node: Any) -> str:
 
 
 def _is_any_of(assigned: set[str], needed: set[str]) -> bool:
-    """Whether one of the assigned names, or a field of it, is needed."""
+    """Whether one of the assigned names, or an attribute of it, is needed."""
     return any(need == name or need.startswith(f"{name}.") for name in assigned for need in needed)
 
 
@@ -229,15 +227,15 @@ class _Loop(NamedTuple):
 
     head: int  # the last line of its head
     body: _Body
-    yields: bool  # it is a generator's, and hands something on in its rounds
+    yields: bool  # it belongs to a generator and yields within its rounds
 
 
 @functools.lru_cache(64)
 def _loops(file: str) -> dict[Lines, _Loop]:
-    """Return the loops of a source file by their first and last line; none where it cannot be read."""
+    """Return a source file's loops by their first and last line; empty if the file is unreadable."""
     return {
         _lines(node): _Loop(
-            _head(node), _body(node), any(isinstance(each, _YIELDS) for each in ast.walk(node))
+            _head(node), _body(node), any(isinstance(inner, _YIELDS) for inner in ast.walk(node))
         )
         for node in _found_in(file, _LOOPS)
     }
@@ -254,7 +252,7 @@ def _lies_in(lines: Lines, outer: Lines) -> bool:
 
 
 def _body(loop: _AnyLoop) -> _Body:
-    """Return what a loop does with some or all of its rounds, as far as its own statements tell."""
+    """Return what a loop does with some or all of its rounds, judged by its own statements."""
     first, only = loop.body[0], len(loop.body) == 1
     if only and (
         isinstance(first, ast.Pass) or (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant))
@@ -271,7 +269,7 @@ def _body(loop: _AnyLoop) -> _Body:
 
 @functools.lru_cache(64)
 def _short_whiles(file: str) -> tuple[Lines, ...]:
-    """Return the same of the ``while`` loops that are short, with no other loop and no function in them."""
+    """Return the lines of a file's short ``while`` loops that contain no other loop and no function."""
     loops = (
         loop
         for loop in _found_in(file, ast.While)
@@ -288,7 +286,7 @@ def _lines(loop: _AnyLoop) -> Lines:
 
 
 def _found_in(file: str, kinds: Any) -> list[Any]:
-    """Return the loops of some kinds in a source file; none where it cannot be read."""
+    """Return the nodes of these kinds in a source file; empty if the file is unreadable."""
     try:
         path = Path(file)
         if path.stat().st_size > MOST_BYTES:

@@ -1,7 +1,7 @@
 """The upload thread, which sends envelopes in order, so that the drain loop never waits for the network.
 
-Envelopes that gathered while the server was away go several to a request. One by one, a host with 16 ranks would get some ten a
-second acknowledged, and would take minutes to catch up after ten minutes of outage.
+Envelopes that gathered during an outage are sent several per request. One by one, a host with 16 ranks would
+get about ten acknowledged per second and would need minutes to catch up after an outage of ten minutes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 15.0
 MAX_ANSWER_BYTES: Final = 2**20
+MOST_REASON: Final = 200
+"""How many bytes of an answer a line on stderr shows."""
 FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
 MAX_RETRY_AFTER_S: Final = 60.0
-"""Seconds that a server may ask for at most: a stranger at its address must not silence the job for longer."""
+"""Longest pause in seconds that a server may ask for: a wrong server must not silence the job for longer."""
 UNREACHED_S: Final = 5.0
-"""After this time without any answer the job's stderr is told; a server that starts together with the job answers sooner."""
+"""Time without any answer before the job's stderr says so. A server that starts with the job is faster."""
 UNPROVEN_BACKOFF_S: Final = 5.0
-"""How long to wait when token and server do not fit: one of them may be about to change."""
+"""Pause when token and server do not match: one of them may be about to change."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
-"""Answers that reject this envelope for good. A 404 or 405 does not: the address leads to something else, and a wrong
-address must not cost the data."""
+"""Answers that reject this envelope permanently. A 404 or 405 does not: the address may be wrong, and a wrong
+address must not cost data."""
 
 
 class Uploader(threading.Thread):
-    """Sends envelopes of the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
+    """Sends envelopes of the outbox until stopped. ``find_target`` may block; None means no server."""
 
     def __init__(self, outbox: Outbox, find_target: Callable[[], Server | None]) -> None:
         super().__init__(name="upload", daemon=True)
@@ -50,14 +52,14 @@ class Uploader(threading.Thread):
         self._stop_asked = threading.Event()
         self._connection: Connection | None = None
         self._refused = self._refusal_said = self._unproven = False
-        self._alone = 0  # how many envelopes are still sent one by one
+        self._alone = 0  # how many envelopes must still be sent one by one
         self._away_said = False
         self._unreached_said = self._rejection_said = False
         self._began = time.monotonic()
-        self.reached = False  # some server has taken an envelope
+        self.reached = False  # a server has accepted an envelope
         self.target: Server | None = None
         self.receipts: deque[Receipt] = deque(maxlen=1000)
-        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of once
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults to report to a person once
 
     def stop(self) -> None:
         """Ask the thread to end after the request it is in."""
@@ -86,27 +88,27 @@ class Uploader(threading.Thread):
         self._close()
 
     def _send(self, waiting: list[tuple[int, bytes]]) -> float | None:
-        """Send envelopes; return None when they are settled, else the seconds to wait before the next try."""
+        """Send envelopes; return None if they are settled, else the seconds to wait before the next try."""
         assert self.target is not None
         try:
             status, retry_after_s, body = self._post(join([payload for _, payload in waiting]))
         except NotProven as error:
             if self.target.key is not None and not self._unproven:
                 self._unproven = True
-                return self._leave(0.0)  # our own server was replaced by the next one, whose key is on disk
+                return self._leave(0.0)  # a new server has replaced our own; its key is on disk
             self._say_unproven(error)
             return self._leave(UNPROVEN_BACKOFF_S)
         except Away as error:
             self._say_away("away", reason=str(error))
             return self._leave(parse_retry_after(error.retry_after))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            # ValueError: a port or token that cannot be put into a request.
+            # ValueError: a port or token that does not fit into a request.
             self._say_away("unreachable", reason=explain(error))
             return self._leave(0.0)
         if status == 200:
             return self._received(waiting, body)
         if status in REJECTED_STATUSES and len(waiting) > 1:
-            self._alone = len(waiting)  # send them one by one to learn which is refused
+            self._alone = len(waiting)  # send them one by one to find the rejected one
             return None
         if status in REJECTED_STATUSES:
             ((seq, payload),) = waiting
@@ -120,15 +122,15 @@ class Uploader(threading.Thread):
             return retry_after_s
         if status in (401, 403):
             if self._refused:
-                self._say_refusal(status, body)
+                self._say_refusal(status, _reason(body))
                 return self._leave(UNPROVEN_BACKOFF_S)
             self._refused = True
             return self._leave(0.0)  # a new token may be on disk
-        self._say_refusal(status, body)
+        self._say_refusal(status, _reason(body))
         return self._leave(REFUSED_BACKOFF_S)
 
     def _leave(self, pause_s: float) -> float:
-        """Close this connection, since the server may have moved or its token may be new; return the pause."""
+        """Close the connection, because the server may have moved or have a new token; return the pause."""
         self._close()
         self.target = None
         return pause_s
@@ -137,7 +139,7 @@ class Uploader(threading.Thread):
         try:
             receipt = decode_json(body, Receipt)
         except UNDECODABLE as error:
-            self._say_refusal(200, f"not a receipt: {error}".encode())
+            self._say_refusal(200, Text("not-a-receipt", {"error": str(error)[:MOST_REASON]}))
             self.target = None
             return REFUSED_BACKOFF_S
         self.reached = True
@@ -160,22 +162,21 @@ class Uploader(threading.Thread):
         return answer.status, parse_retry_after(answer.retry_after), answer.body
 
     def _say_away(self, how: str, **told: Param) -> None:
-        """Say once that the server is away, and how, with the parameters of the message ``server-away``."""
+        """Report once how the server is away, with the parameters of the message ``server-away``."""
         params = {"url": "" if self.target is None else self.target.url, "how": how, **told}
         if not self._away_said and self.target is not None:
             self._away_said = True
             log.warning("%s; envelopes wait on disk", say(Text("server-away", params)))
         if self.target is None or self.reached or self._unreached_said:
-            return  # a server that answered before will come back and take what gathered
+            return  # a server that answered before will come back and accept what gathered
         if time.monotonic() - self._began > UNREACHED_S:
             self._unreached_said = True
             self.troubles.append(Text("server-not-reached", params))
 
-    def _say_refusal(self, status: int, body: bytes) -> None:
+    def _say_refusal(self, status: int, reason: str | Text) -> None:
         if self._refusal_said or self.target is None:
             return
         self._refusal_said = True
-        reason = body[:200].decode("utf-8", "replace")
         move = "token" if status in (401, 403) else "address"
         refusal: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason, "move": move}
         self._complain(Text("server-refuses", refusal))
@@ -194,8 +195,7 @@ class Uploader(threading.Thread):
         if self._rejection_said or self.target is None:
             return
         self._rejection_said = True
-        reason = body[:200].decode("utf-8", "replace")
-        rejection: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason}
+        rejection: dict[str, Param] = {"url": self.target.url, "status": status, "reason": _reason(body)}
         self.troubles.append(Text("server-rejects-part", rejection))
 
     def _close(self) -> None:
@@ -204,13 +204,17 @@ class Uploader(threading.Thread):
             self._connection = None
 
 
+def _reason(body: bytes) -> str:
+    return body[:MOST_REASON].decode("utf-8", "replace")
+
+
 def jittered(seconds: float) -> float:
-    """Return between half and all of the seconds, so that streamers do not come back in step."""
+    """Return between half and all of the seconds, so that streamers do not return at the same moment."""
     return seconds * random.uniform(0.5, 1.0)
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Parse the seconds to wait; 0 when the server named no finite number. Our server uses no dates there."""
+    """Parse the seconds to wait; 0 if the server gave no finite number. Our server sends no dates."""
     try:
         seconds = float(value or 0.0)
     except ValueError:

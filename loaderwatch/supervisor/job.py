@@ -1,4 +1,4 @@
-"""The job as a child process: started, signalled, waited for, and ended with everything that it started."""
+"""The job as a child process: start it, pass signals on, wait for it, and end it with all its children."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -14,15 +15,59 @@ import psutil
 
 from loaderwatch.supervisor.say import say
 
+FORWARDED: Final = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+"""Signals by which people and schedulers stop or notify a job."""
+_OF_THE_SHELL: Final = (signal.SIGTSTP, signal.SIGCONT)
+_STEP_S: Final = 0.05
+_SI_KERNEL: Final = 0x80
+"""``si_code`` of a signal from a terminal's key; ``kill`` leaves 0."""
+
+
+class Signals:
+    """The signals that arrive here. Those ignored at the start (``nohup``) stay ignored, also for the job."""
+
+    def __init__(self) -> None:
+        self._taken = {n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN}
+        self.inherited_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
+
+    def take_job_control(self) -> None:
+        """Take Ctrl-Z and ``fg`` as well, for a job in its own process group, unknown to the shell."""
+        self._taken |= set(_OF_THE_SHELL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_SHELL)
+
+    def wait(self, timeout_s: float) -> tuple[int, bool] | None:
+        """Return the next signal, and whether a terminal's key caused it; None if none came in time.
+
+        The kernel is polled. If the process is stopped and continued (Ctrl-Z, ``fg``) during a wait in
+        ``sigtimedwait``, CPython returns random data from its stack.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            info = signal.sigtimedwait(self._taken, 0)
+            if info is not None:
+                return info.si_signo, info.si_code == _SI_KERNEL
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return None
+            time.sleep(min(left_s, _STEP_S))
+
+
 COULD_NOT_START: Final = 126
-"""The exit code of a job that could not be executed, as a shell gives it."""
+"""The exit code of a job that could not be executed, as in a shell."""
 
 
 class Job:
     """One start of the job's command.
 
-    In the foreground of a terminal it stays in our process group, so that Ctrl-C and Ctrl-Z reach it, us and the shell
-    script around us as they would without us. Anywhere else it has a group of its own.
+    In a terminal's foreground it stays in our process group. So Ctrl-C and Ctrl-Z reach the job, us and the
+    shell script around us as without us. Elsewhere it has its own group.
     """
 
     def __init__(self, become: Callable[[], object], inherited_mask: Iterable[int]) -> None:
@@ -34,7 +79,7 @@ class Job:
         if not self.pid:
             self._be(become, inherited_mask)
         if not self.shares_group:
-            with suppress(OSError):  # the child has done so itself, and may be gone
+            with suppress(OSError):  # the child has done this itself, and may be gone
                 os.setpgid(self.pid, self.pid)
         self.returncode: int | None = None
 
@@ -44,13 +89,13 @@ class Job:
                 os.setpgid(0, 0)
             signal.pthread_sigmask(signal.SIG_SETMASK, inherited_mask)
             become()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, this copy of us must not go on
+        except BaseException as error:  # noqa: BLE001 - in no case may this copy of us go on
             say("job-not-started", error=str(error))
         finally:
             os._exit(COULD_NOT_START)
 
     def poll(self) -> int | None:
-        """Return the exit code as ``subprocess`` has it (3, or -9 for SIGKILL) once the job has ended, else None."""
+        """Return the ended job's exit code as in ``subprocess`` (3, or -9 for SIGKILL), else None."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -58,19 +103,19 @@ class Job:
         return self.returncode
 
     def send(self, number: int) -> None:
-        """Signal the job's first process, as ``kill`` does."""
+        """Signal the job's first process, like ``kill``."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def send_group(self, number: int) -> None:
-        """Signal the job's process group, if it has one of its own."""
+        """Signal the job's process group if it has its own."""
         if not self.shares_group and self.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def tree(self) -> list[psutil.Process]:
-        """Return the job's first process and all that descend from it, whatever group and session they are in."""
+        """Return the job's first process and all its descendants, whatever their group or session."""
         try:
             first = psutil.Process(self.pid)
             return [first, *first.children(recursive=True)]
@@ -79,17 +124,17 @@ class Job:
 
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return those that still run, and what descends from them; a pid that is somebody else's by now does not count."""
-    found: dict[int, psutil.Process] = {}
+    """Return the processes that still run, and their descendants; reused pids do not count."""
+    running: dict[int, psutil.Process] = {}
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.update((each.pid, each) for each in (process, *process.children(recursive=True)))
-    return list(found.values())
+                running.update((p.pid, p) for p in (process, *process.children(recursive=True)))
+    return list(running.values())
 
 
 def is_in_foreground() -> bool:
-    """Whether this process is in the foreground of a terminal, so that its keys signal it."""
+    """Whether this process is in a terminal's foreground, so that the terminal's keys signal it."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -103,7 +148,7 @@ def is_in_foreground() -> bool:
 
 
 def die_of(number: int) -> None:
-    """End this process by a signal, without a core file of ours; return if the signal does not end a process."""
+    """End this process by a signal, without our own core file; return if the signal ends no process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError, ValueError):  # SIGKILL has no handler
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""``--on-alert``: which alerts a command is told of, and the command, bounded in time and number."""
+"""``--on-alert``: the alerts for which a command runs, and the command, limited in time and number."""
 
 from __future__ import annotations
 
@@ -29,40 +29,41 @@ Event = Literal["fires", "resolved"]
 
 
 class AlertTeller:
-    """Turns the findings of each look at one run into events: once when an alert fires, once when it is over.
+    """Turns the findings of each look at a run into events: once when an alert fires, once when it is over.
 
-    As for messages of the server, remarks, acknowledged and silenced alerts are not told; a warning that turns critical,
-    or into a crash, is told again; nobody is told that a crash is resolved.
+    As in the server's messages, remarks, acknowledged and silenced alerts make no events. A warning that
+    turns critical or into a crash makes another one. The end of a crash makes none.
     """
 
     def __init__(self, began_at: float) -> None:
-        """``began_at``: when the job was first started, UTC in seconds; alerts of before are not its own."""
+        """``began_at``: start of the job's first attempt, UTC in seconds; older alerts are not its own."""
         self._began_at = began_at
-        self._told: dict[str, Finding] = {}  # by id: as it was when it was told
+        self._told: dict[str, Finding] = {}  # by id: the finding at its last event
 
     def events(self, findings: Sequence[Finding]) -> list[tuple[Event, Finding]]:
-        """Return what is new in one run's findings."""
-        found: list[tuple[Event, Finding]] = []
+        """Return the new events in one run's findings."""
+        events: list[tuple[Event, Finding]] = []
         here = {finding.id for finding in findings}
-        for gone in [told for told in self._told.values() if told.id not in here]:  # a new attempt has begun
+        # alerts go missing when a new attempt begins
+        for gone in [reported for reported in self._told.values() if reported.id not in here]:
             del self._told[gone.id]
             if gone.state != "resolved" and gone.code != "crashed":
-                found.append(("resolved", msgspec.structs.replace(gone, state="resolved")))
-        for finding in reversed(findings):  # the oldest first
-            told = self._told.get(finding.id)
+                events.append(("resolved", msgspec.structs.replace(gone, state="resolved")))
+        for finding in reversed(findings):  # oldest first
+            reported = self._told.get(finding.id)
             if finding.state == "resolved" and finding.code != "crashed":
-                if told is not None and told.state != "resolved":
+                if reported is not None and reported.state != "resolved":
                     self._told[finding.id] = finding
-                    found.append(("resolved", finding))
-            elif self._is_news(finding, told):
+                    events.append(("resolved", finding))
+            elif self._is_news(finding, reported):
                 self._told[finding.id] = finding
-                found.append(("fires", finding))
-        return found
+                events.append(("fires", finding))
+        return events
 
     def _is_news(self, finding: Finding, told: Finding | None) -> bool:
         if finding.severity == "info" or finding.began_at < self._began_at:
             return False
-        if finding.code == "crashed":  # which the run's end resolves at once
+        if finding.code == "crashed":  # the run's end resolves it at once
             return finding.state in ("firing", "resolved") and (told is None or told.code != "crashed")
         if finding.state != "firing":
             return False
@@ -72,7 +73,7 @@ class AlertTeller:
 
 
 class AlertCommand:
-    """Runs a shell command for each event, one at a time, with the alert as JSON on its standard input."""
+    """Runs a shell command per event, one at a time, with the alert as JSON on its standard input."""
 
     def __init__(self, command: str, environ: Mapping[str, str]) -> None:
         self._command = command
@@ -83,7 +84,7 @@ class AlertCommand:
         self._abandoned = threading.Event()
 
     def post(self, event: Event, client: Client, run_id: str, finding: Finding) -> None:
-        """Queue the command for one event; when there were too many, say so once."""
+        """Queue the command for one event; report once if there are too many."""
         self._taken += 1
         if self._taken > MOST_COMMANDS:
             if self._taken == MOST_COMMANDS + 1:
@@ -100,7 +101,7 @@ class AlertCommand:
         return self._waiting.unfinished_tasks > 0 and not self._abandoned.is_set()
 
     def abandon(self) -> None:
-        """Kill the command that runs, and run no more."""
+        """Kill the running command and start no more."""
         self._abandoned.set()
 
     def _work(self) -> None:
@@ -115,7 +116,7 @@ class AlertCommand:
 
 
 def as_json(event: Event, server_url: str, run_id: str, finding: Finding) -> bytes:
-    """Return the alert as ``GET /runs/{run}/findings`` gives it, with ``event``, ``run`` and the page's address, as a line."""
+    """Return the alert as in ``GET /runs/{run}/findings``, with event, run and page address, as one line."""
     alert: dict[str, Any] = msgspec.to_builtins(finding)
     about = {"event": event, "run": run_id, "page": f"{server_url}/#/runs/{run_id}"}
     return msgspec.json.encode({**about, **alert}) + b"\n"
@@ -128,13 +129,12 @@ def run_command(
     timeout_s: float = TIMEOUT_S,
     abandoned: threading.Event | None = None,
 ) -> Text | None:
-    """Run a command by ``/bin/sh`` with the text on its stdin; return how it failed, None if it did not.
+    """Run a command with ``/bin/sh`` and the text on its stdin; return how it failed, None if it did not.
 
-    What it prints is not shown; of one that fails, the last line of its stderr is. After ``timeout_s``, or when it is
-    abandoned, its process group is killed.
+    Only a failed command's last stderr line is kept. A late or abandoned command's process group is killed.
     """
     abandoned = abandoned or threading.Event()
-    with tempfile.TemporaryFile() as stdin:  # not a pipe: the command need not read it
+    with tempfile.TemporaryFile() as stdin:  # not a pipe, since the command need not read it
         stdin.write(text)
         stdin.seek(0)
         try:
@@ -145,23 +145,23 @@ def run_command(
                 stderr=subprocess.PIPE,
                 env=dict(environ),
                 start_new_session=True,
-                preexec_fn=_unblock,  # the supervisor blocks signals, and a child inherits that
+                preexec_fn=_unblock,  # the supervisor blocks signals, and children inherit that
             )
         except OSError as error:
             return _failure(command, "not-started", error=str(error), said=None)
     assert process.stderr is not None
     with process.stderr as stderr:
         tail = _read_tail(process, stderr.fileno(), time.monotonic() + timeout_s, abandoned)
-    said = tail.decode("utf-8", "replace").strip().rpartition("\n")[2] or None
+    last_error_line = tail.decode("utf-8", "replace").strip().rpartition("\n")[2] or None
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILLED_WITHIN_S)
-        return _failure(command, "late", after_s=timeout_s, said=said)
+        return _failure(command, "late", after_s=timeout_s, said=last_error_line)
     if process.returncode:
         how = "code" if process.returncode > 0 else "signal"
-        return _failure(command, how, number=abs(process.returncode), said=said)
+        return _failure(command, how, number=abs(process.returncode), said=last_error_line)
     return None
 
 
@@ -176,17 +176,17 @@ def _unblock() -> None:
 def _read_tail(
     process: subprocess.Popen[bytes], fd: int, deadline: float, abandoned: threading.Event
 ) -> bytes:
-    """Return the end of what comes from a descriptor until the process has ended or the time is over."""
+    """Return the end of a descriptor's data until the process has ended or the time is over."""
     tail = b""
     at_end = False
     while time.monotonic() < deadline and not abandoned.is_set():
         ended = process.poll() is not None
         ready = [] if at_end else select.select([fd], [], [], 0.0 if ended else 0.1)[0]
         if ready:
-            found = os.read(fd, 65536)
-            at_end = not found
-            tail = (tail + found)[-_TAIL_BYTES:]
-        elif ended:  # what it left in the background may hold the pipe open
+            data = os.read(fd, 65536)
+            at_end = not data
+            tail = (tail + data)[-_TAIL_BYTES:]
+        elif ended:  # a background process that it left may hold the pipe open
             break
         elif at_end:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Lines of the supervisor for people, on the stderr that it shares with the job."""
+"""The supervisor's lines for people, on the stderr that it shares with the job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loaderwatch.texts import in_own_language
 
 
 def say(message: str, /, **params: Param) -> None:
-    """Write one line, which is a message; a stderr that is closed or takes nothing is no reason to fail."""
+    """Write a message as one line; a closed or blocked stderr is no reason to fail."""
     line = in_own_language("job-line", line=Text(message, params))
     with suppress(OSError):
         os.write(2, f"{one_line(line)}\n".encode("utf-8", "replace"))

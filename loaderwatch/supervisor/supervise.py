@@ -1,4 +1,4 @@
-"""The supervisor: starts the job, passes signals on, acts on alerts, and ends as the job ended."""
+"""The supervisor: it starts the job, passes signals on, acts on alerts, and ends like the job."""
 
 from __future__ import annotations
 
@@ -13,34 +13,31 @@ from typing import Final
 from loaderwatch.core.answers import Finding
 from loaderwatch.core.client import Client
 from loaderwatch.core.config import Settings
-from loaderwatch.supervisor.hang import pause_s
-from loaderwatch.supervisor.job import Job, die_of
+from loaderwatch.supervisor.job import Job, Signals, die_of
 from loaderwatch.supervisor.on_alert import TIMEOUT_S, AlertCommand, AlertTeller
-from loaderwatch.supervisor.restart import Hang, HangWatch, end_job
-from loaderwatch.supervisor.runs import JobRuns
+from loaderwatch.supervisor.restart import Hang, HangWatch, end_job, pause_s
 from loaderwatch.supervisor.say import say
-from loaderwatch.supervisor.signals import Signals
-from loaderwatch.supervisor.watch import Observer, Watch
+from loaderwatch.supervisor.watch import JobRuns, Observer, Watch
 
 _WAIT_S: Final = 0.05
 _LAST_ALERTS_S: Final = 20.0
-"""How long a job that has ended is waited for to tell its last alerts: its streamer takes some seconds to send its end."""
+"""How long to wait for the last alerts of an ended job: its streamer needs some seconds to send the end."""
 _JOINED_WITHIN_S: Final = 2.0
 _STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do beside running the job.
+    """What to do besides running the job.
 
     Attributes:
-        become: replaces the process that calls it by the job.
-        run_id: the run's id, where it is known before the job starts.
-        on_alert: the command for each alert; None: none.
-        restarts: how often the job may be started anew after a hang.
+        become: replaces the calling process by the job.
+        run_id: the run's id, if known before the job starts.
+        on_alert: the command for each alert; None: no command.
+        restarts: how often the job may be restarted after a hang.
         after_s: seconds that a hang must last.
         first_pause_s: seconds before the first restart.
-        environ: the environment for the command, as it was before ours was added.
+        environ: the command's environment, as it was before our variables were added.
     """
 
     settings: Settings
@@ -58,7 +55,7 @@ def supervise(plan: Plan) -> int:
     supervisor = _Supervisor(plan)
     try:
         return supervisor.run()
-    except Exception as error:  # noqa: BLE001 - whatever fails here is ours, and the job's exit code must still come through
+    except Exception as error:  # noqa: BLE001 - our fault must not hide the job's exit code
         say("supervisor-fault", error=repr(error))
         return supervisor.only_wait()
 
@@ -68,7 +65,7 @@ class _Supervisor:
         self._plan = plan
         self._signals = Signals()
         self._job: Job | None = None
-        self._stopped_by: int | None = None  # the last signal by which somebody wants an end
+        self._stopped_by: int | None = None  # the last signal that asked for the end
         self._run_ids = [] if plan.run_id is None else [plan.run_id]
         self._command = (
             None if plan.on_alert is None else AlertCommand(plan.on_alert, plan.environ or os.environ)
@@ -88,7 +85,7 @@ class _Supervisor:
                 return self._end(returncode)
 
     def only_wait(self) -> int:
-        """Wait for the job that runs, passing signals on, and end as it does; a job that was never started failed."""
+        """Wait for the job, pass signals on, and end like the job. A job that never started has failed."""
         job = self._job
         if job is None:
             return 1
@@ -97,7 +94,7 @@ class _Supervisor:
         return self._end(self._code(job))
 
     def _attempt(self, *, may_restart: bool) -> tuple[int, Hang | None]:
-        """Run the job once; return its exit code, and the hang for which it was ended, if it was."""
+        """Run the job once; return its exit code, and the hang for which it was ended, if any."""
         began_at = time.time()
         job = self._job = Job(self._plan.become, self._signals.inherited_mask)
         if not job.shares_group:
@@ -119,7 +116,7 @@ class _Supervisor:
             return self._code(job), None
         finally:
             watch.stop()
-            watch.join(_JOINED_WITHIN_S)  # one thread less when the next attempt is forked
+            watch.join(_JOINED_WITHIN_S)  # so that one thread less runs when the next attempt is forked
             self._run_ids = list(runs.ids)
 
     def _end_hung(self, job: Job, hang: Hang) -> tuple[int, Hang | None]:
@@ -136,7 +133,7 @@ class _Supervisor:
         return self._code(job), hang
 
     def _pause(self, restart: int) -> bool:
-        """Wait before a restart; return whether nobody stopped us meanwhile."""
+        """Wait before a restart; return False if a stop signal came meanwhile."""
         seconds = pause_s(restart, self._plan.first_pause_s)
         say("job-restarts", restart=restart, restarts=self._plan.restarts, pause_s=seconds)
         until = time.monotonic() + seconds
@@ -145,7 +142,7 @@ class _Supervisor:
         return self._stopped_by is None
 
     def _end(self, returncode: int) -> int:
-        """Wait for commands that still run, then end as the job did: by its exit code or its signal."""
+        """Wait for running commands, then end like the job: by its exit code or its signal."""
         until = time.monotonic() + TIMEOUT_S
         self._job = None
         while self._command is not None and self._command.busy and time.monotonic() < until:
@@ -165,7 +162,7 @@ class _Supervisor:
     # -- signals
 
     def _pump(self, timeout_s: float) -> None:
-        """Wait for a signal, and pass it on to the job."""
+        """Wait for a signal and pass it on to the job."""
         arrived = self._signals.wait(timeout_s)
         if arrived is None:
             return
@@ -180,7 +177,7 @@ class _Supervisor:
             os.kill(os.getpid(), signal.SIGSTOP)
         elif number == signal.SIGCONT:
             job.send_group(signal.SIGCONT)
-        elif not (by_key and job.shares_group):  # then the terminal has told the job itself
+        elif not (by_key and job.shares_group):  # else the terminal has signalled the job itself
             job.send(number)
 
     def _is_interrupted(self) -> bool:

@@ -65,6 +65,14 @@ def duration(seconds: float, language: str = "en") -> str:
     return f"{whole // 3600} {unit['h']} {whole % 3600 // 60} {unit['min']}"
 
 
+def whole_duration(seconds: float, language: str = "en") -> str:
+    """Return a time in whole seconds: "8 s", "42 s", "3 min 20 s" or "2 h 5 min"."""
+    seconds = float(seconds)
+    if not math.isfinite(seconds) or round(seconds) >= 120:
+        return duration(seconds, language)
+    return f"{round(seconds)} {UNITS[language]['s']}"
+
+
 def roughly(seconds: float, language: str = "en") -> str:
     """Return the time over which a share was measured: in whole seconds, above 12 s in steps of five."""
     rounded = 5 * round(seconds / 5) if seconds > 12 else max(1, round(seconds))
@@ -218,6 +226,7 @@ def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
 
 FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
+    "WHOLE_DURATION": _of(whole_duration),
     "SIZE": _of(size),
     "PERCENT": _of(percent),
     "MEBIBYTES": _same(mebibytes),

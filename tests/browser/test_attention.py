@@ -28,7 +28,10 @@ HIDDEN_TAB = """
     };
     window.tones = 0;
     const start = OscillatorNode.prototype.start;
-    OscillatorNode.prototype.start = function (...when) { window.tones += 1; return start.apply(this, when); };
+    OscillatorNode.prototype.start = function (...when) {
+        window.tones += 1;
+        return start.apply(this, when);
+    };
 """
 LONG_TITLE = (
     "Rank 0 has been frozen for 14 min: worker 1 does not return from sample 18432 of TokenizedShardedCorpus,"

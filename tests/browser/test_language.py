@@ -21,7 +21,8 @@ TEXTS: Final = """() => {
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode())
-    if (!node.parentElement.closest("code, pre, textarea, script, noscript")) found.push(node.nodeValue.trim());
+    if (!node.parentElement.closest("code, pre, textarea, script, noscript"))
+      found.push(node.nodeValue.trim());
   for (const name of ["title", "aria-label", "placeholder", "data-label"])
     for (const element of document.querySelectorAll(`[${name}]`)) found.push(element.getAttribute(name));
   return [...new Set(found)];

@@ -256,7 +256,7 @@ def test_a_dark_page_is_printed_light(server: PageServer, watched: Watched) -> N
     tick = "document.querySelector('#plot-steps .ytick text').style.fill"
     page.evaluate(
         f"""window.addEventListener("beforeprint", async () => {{
-            for (let turn = 0; turn < 50; turn += 1) await null;  // all that may come before the picture is taken
+            for (let turn = 0; turn < 50; turn += 1) await null;  // what may precede the picture
             window.onPaper = [getComputedStyle(document.documentElement).colorScheme, {tick}].join();
         }})"""
     )

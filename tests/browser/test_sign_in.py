@@ -160,8 +160,10 @@ def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(
     assert answer.value.status == 200, "our own page may post"
     kept = page.evaluate(
         """new Promise(done => indexedDB.open('loaderwatch').onsuccess = opened => opened.target.result
-        .transaction('session').objectStore('session').get('newest').onsuccess = got => done(got.target.result))
-        .then(({key}) => [key instanceof CryptoKey, crypto.subtle.exportKey('raw', key).catch(error => error.name)])
+        .transaction('session').objectStore('session').get('newest')
+        .onsuccess = got => done(got.target.result))
+        .then(({key}) => [key instanceof CryptoKey,
+            crypto.subtle.exportKey('raw', key).catch(error => error.name)])
         .then(both => Promise.all(both))"""
     )
     assert kept == [True, "InvalidAccessError"], "even a script of this origin cannot take the key away"

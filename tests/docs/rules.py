@@ -1,4 +1,7 @@
-"""Writes the tables of rules in ``docs/detectors.md`` from the families of rules: ``python -m tests.docs.rules``, or ``make docs``."""
+"""Writes the tables of rules in ``docs/detectors.md`` from the families of rules.
+
+Run it with ``python -m tests.docs.rules``, or ``make docs``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.cli.rules import conditions
-from loaderwatch.detect.families import FAMILIES
+from loaderwatch.detect.detectors import FAMILIES
 from loaderwatch.detect.incidents.explained_findings import EXPLANATIONS
 from loaderwatch.detect.rule import Family
 

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import RankRow
-from loaderwatch.server.live.groups import groups_of, in_group
-from loaderwatch.server.live.ranks import page_of
+from loaderwatch.server.live.groups import groups_of, in_group, page_of
 from loaderwatch.server.queries.heatmap import Rows, shaped
 from loaderwatch.server.store.protocol import Grid
 from tests.fakes.page_data import MAIN_STACK, FakeRun, Json

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from loaderwatch.server.access.security_headers import headers
+from loaderwatch.server.access.request_gate import headers
 from tests.fakes.page_answers import (
     ADVICE,
     WHAT_IF,

@@ -28,8 +28,8 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.access.connection import Connection, Listener, Server, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
+from loaderwatch.server.config_file import ServeOptions
 from loaderwatch.server.live.run import LiveRun
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.recordings import recording
 from tests.waiting import PATIENCE_S
 from tests.waiting import wait_until as wait_until  # as many tests know it

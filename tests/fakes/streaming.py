@@ -117,7 +117,7 @@ def end_processes(data_dir: Path, of: str = "") -> None:
 
     A standby takes over from a killed streamer, so this repeats until no process is left. A server that was
     started apart on this directory must end first, because it starts a streamer for each run that has none
-    (server/recovery.py). With ``of``, only processes with this text in their command line end.
+    (server/app.py). With ``of``, only processes with this text in their command line end.
     """
     for _ in range(20):
         left = processes_of(data_dir, of)

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from loaderwatch.server.store.clickhouse.run_owner import Server as Placed
-from loaderwatch.server.store.clickhouse.run_owner import owner_of
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server as Placed
+from loaderwatch.server.store.clickhouse.server_heartbeats import owner_of
 from tests.fakes import clickhouse
 from tests.faults.cluster import RUN, Cluster, Server, wait_for
 from tests.faults.light import start_light

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.server.live.heartbeat import LOST_BEHIND_S
+from loaderwatch.server.live.run import LOST_BEHIND_S
 from tests.faults.cluster import RUN, Cluster, Host, wait_for
 from tests.faults.light import start_light
 from tests.faults.processes import kill_everybody

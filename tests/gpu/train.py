@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
-from loaderwatch.demo.gpu import busy_file
+from loaderwatch.demo.virtual_gpu import busy_file
 from tests.gpu.devices import Device, RealDevice, VirtualDevice
 
 KERNELS: Final = 30

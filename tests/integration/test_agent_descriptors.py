@@ -44,7 +44,7 @@ def own_file(number):
     return file
 
 def reuse(numbers):
-    '''Close these descriptors and let files of the script's own have their numbers; return a check of them.'''
+    '''Close these descriptors and let the script's own files have their numbers; return a check of them.'''
     if way == "range":
         os.closerange(3, 4096)
         low = [own_file(number) for number in range(20)]

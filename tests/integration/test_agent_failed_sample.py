@@ -76,9 +76,9 @@ def batch_of(indices):
         return [torch.tensor(index) for index in indices]
     if kind == "records":
         return [{"index": index} for index in indices]
-    return {"subclass": Indices, "tuple": tuple, "array": numpy.array, "tensor": torch.tensor, "list": list}.get(
-        kind, lambda each: range(each[0], each[-1] + 1)
-    )(indices)
+    kinds = {"subclass": Indices, "tuple": tuple, "array": numpy.array, "tensor": torch.tensor, "list": list}
+    make = kinds.get(kind, lambda each: range(each[0], each[-1] + 1))
+    return make(indices)
 
 class Batches:
     def __len__(self):
@@ -143,7 +143,8 @@ def train(model):
 
 def main():
     if KIND.startswith("handler"):
-        loaded = loaderwatch.attach(DataLoader(Pictures(), batch_size=4, num_workers=int(os.environ["WORKERS"])))
+        workers = int(os.environ["WORKERS"])
+        loaded = loaderwatch.attach(DataLoader(Pictures(), batch_size=4, num_workers=workers))
         try:
             again(loaded)
         except OSError as error:

@@ -237,7 +237,8 @@ def test_disabled_does_nothing(start: Start, rings: RingFolder) -> None:
             assert loaderwatch.attach() is None
             with loaderwatch.phase("x"): pass
             assert loaderwatch.detach(loader) is loader
-            print(type(loader) is DataLoader, repr(loaderwatch.url()), "loaderwatch.agent.attach" in sys.modules)
+            attached = "loaderwatch.agent.attach" in sys.modules
+            print(type(loader) is DataLoader, repr(loaderwatch.url()), attached)
             """,
             LOADERWATCH_DISABLE="1",
         )
@@ -312,7 +313,8 @@ def test_spawned_ranks_agree(start: Start, rings: RingFolder, free_port: int) ->
     source = RANK_SCRIPT + textwrap.dedent(
         f"""
         def rank(number):
-            os.environ.update(RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="{free_port}")
+            os.environ.update(RANK=str(number), WORLD_SIZE="2")
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{free_port}")
             for name in ("RANK", "WORLD_SIZE"):
                 value = os.environ.pop(name)
                 os.environ["MY_" + name] = value

@@ -41,8 +41,8 @@ for (x,) in loader:
     model(x).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-# Without all of this one process in six aborts at its end ("terminate called without an active exception"), also
-# without loaderwatch: torch 2.13 on gloo.
+# Without all of this one process in six aborts at its end ("terminate called without an active exception"),
+# also without loaderwatch: torch 2.13 on gloo.
 del model, optimizer
 gc.collect()
 dist.barrier()
@@ -105,7 +105,8 @@ torch.set_num_threads(1)
 loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
 module = Module()
 loaderwatch.attach(loader, model=module)
-trainer = pl.Trainer(max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_checkpointing=False)
+ranks = dict(accelerator="cpu", devices=2, strategy="ddp")
+trainer = pl.Trainer(max_epochs=1, **ranks, logger=False, enable_checkpointing=False)
 trainer.fit(module, loader)
 """
 

@@ -47,7 +47,8 @@ def train(loader, held_out, epochs=3):
 if __name__ == "__main__":
     kept = "kept" in sys.argv
     data = Stream() if "stream" in sys.argv else Pictures()
-    train(DataLoader(data, batch_size=4, num_workers=2 if kept else 0, persistent_workers=kept), DataLoader(Pictures(), batch_size=4))
+    loader = DataLoader(data, batch_size=4, num_workers=2 if kept else 0, persistent_workers=kept)
+    train(loader, DataLoader(Pictures(), batch_size=4))
 """
 
 

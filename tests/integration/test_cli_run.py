@@ -180,7 +180,8 @@ import subprocess, sys
 import torch
 import torch.distributed as dist
 
-subprocess.run([sys.executable, "-c", "import torch, torch.distributed"], check=True)  # a helper without a rank of its own
+# a helper process without a rank of its own
+subprocess.run([sys.executable, "-c", "import torch, torch.distributed"], check=True)
 dist.init_process_group("gloo")
 dist.barrier()
 dist.destroy_process_group()

@@ -46,7 +46,8 @@ mount --bind / /
 mount -o remount,bind,ro /
 if touch /usr/written 2>/dev/null; then echo "/ can be written to" >&2; exit 99; fi
 cd /
-exec setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
+exec setpriv --reuid={user} --regid={user} --clear-groups \\
+    --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """
 
 

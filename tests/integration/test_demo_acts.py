@@ -21,7 +21,7 @@ from playwright.sync_api import sync_playwright
 
 from loaderwatch.core.answers import Finding
 from loaderwatch.core.config import load_settings
-from loaderwatch.demo import outcome
+from loaderwatch.demo import acts
 from loaderwatch.demo.acts import ACTS, HANG_AFTER_S
 from loaderwatch.texts import say
 from tests.browser.shots import find_chromium
@@ -45,7 +45,7 @@ class Demo:
     output: str
     folder: Path
     findings: list[dict[str, Any]]
-    results: dict[str, outcome.Outcome]
+    results: dict[str, acts.Outcome]
 
 
 def start(folder: Path, *options: str, **environ: str) -> subprocess.Popen[str]:
@@ -109,7 +109,7 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert analyzed.returncode == 0, analyzed.stderr
     findings = json.loads(analyzed.stdout)
     told = msgspec.convert(findings, list[Finding])
-    results = outcome.outcomes(outcome.read_played(folder / "played.jsonl"), told)
+    results = acts.outcomes(acts.read_played(folder / "played.jsonl"), told)
     played = {result.played.act.key: result for result in results}
     assert tuple(played) == (request.param or tuple(act.key for act in ACTS)), output
     return Demo(process.returncode, output, folder, findings, played)
@@ -151,9 +151,9 @@ def test_each_act_is_told_on_the_page(demo: Demo) -> None:
         pytest.skip("no Chromium on this machine: apt install chromium")
     with ServeProcess(demo.folder, "--port", "0") as server, sync_playwright() as playwright:
         access = server.start()
-        played = outcome.read_played(demo.folder / "played.jsonl")
+        played = acts.read_played(demo.folder / "played.jsonl")
         found = msgspec.convert(access.get("/runs/demo/findings"), list[Finding])
-        told = outcome.outcomes(played, found)
+        told = acts.outcomes(played, found)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"{access.url}/?token={access.viewer}")

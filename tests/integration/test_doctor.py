@@ -67,7 +67,7 @@ def test_a_sensible_script_is_left_alone_and_does_not_train(tmp_path: Path) -> N
         tmp_path,
         """
         assert sys.argv[1:] == ["--lr", "0.1"]
-        train_loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True)
+        train_loader = DataLoader(Numbers(), 8, shuffle=True, num_workers=1, persistent_workers=True)
         train(train_loader)
         """,
     )
@@ -111,7 +111,8 @@ def test_spawned_workers_need_picklable_parts_and_a_guard(tmp_path: Path) -> Non
     code, found = advice(
         tmp_path,
         """
-        loader = DataLoader(Numbers(), num_workers=1, multiprocessing_context="spawn", collate_fn=lambda b: b[0])
+        spawned = dict(num_workers=1, multiprocessing_context="spawn")
+        loader = DataLoader(Numbers(), **spawned, collate_fn=lambda b: b[0])
         train(loader)
         """,
     )
@@ -129,7 +130,8 @@ def test_spawned_workers_that_can_start(tmp_path: Path) -> None:
         """
         if __name__ == "__main__":
             loader = DataLoader(
-                Numbers(), num_workers=1, multiprocessing_context="spawn", persistent_workers=True, shuffle=True
+                Numbers(), num_workers=1, multiprocessing_context="spawn",
+                persistent_workers=True, shuffle=True
             )
             train(loader)
         """,
@@ -145,7 +147,8 @@ def test_a_large_dataset_that_must_be_pickled(tmp_path: Path) -> None:
         if __name__ == "__main__":
             data = Numbers()
             data.names = [f"picture-{i}.jpeg" * 4 for i in range(1_000_000)]
-            train(DataLoader(data, num_workers=2, multiprocessing_context="forkserver", persistent_workers=True))
+            workers = dict(num_workers=2, multiprocessing_context="forkserver")
+            train(DataLoader(data, **workers, persistent_workers=True))
         """,
     )
     assert "MB" in found["pickle"]["what"]
@@ -265,7 +268,7 @@ def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
         tmp_path,
         """
         val_loader = DataLoader(Numbers(), batch_size=8)
-        train_loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True)
+        train_loader = DataLoader(Numbers(), 8, shuffle=True, num_workers=1, persistent_workers=True)
         with torch.no_grad():
             next(iter(val_loader))
         train(train_loader)
@@ -350,7 +353,10 @@ def test_nothing_that_the_script_started_is_left(tmp_path: Path) -> None:
         """
         import subprocess
         quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        started = [subprocess.Popen(["sleep", "300"], start_new_session=new, **quiet).pid for new in (False, True)]
+        started = [
+            subprocess.Popen(["sleep", "300"], start_new_session=new, **quiet).pid
+            for new in (False, True)
+        ]
         open(__file__ + ".pids", "w").write(repr(started))
         train(DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True))
         """,
@@ -402,7 +408,8 @@ SHARDED = """
     class Trainer:
         def __init__(self):
             data = Numbers(1001)
-            self.loader = DataLoader(data, 8, sampler=DistributedSampler(data), num_workers=1, persistent_workers=True)
+            workers = dict(num_workers=1, persistent_workers=True)
+            self.loader = DataLoader(data, 8, sampler=DistributedSampler(data), **workers)
         def fit(self):
             for epoch in range(3):
                 train(self.loader)
@@ -433,7 +440,8 @@ def test_ranks_that_the_script_starts_itself(tmp_path: Path, how: str) -> None:
             train(DataLoader(Numbers(64 + 16 * number), batch_size=8, num_workers=1, persistent_workers=True))
             open(store + ".trained", "w").close()
         if __name__ == "__main__":
-            torch.multiprocessing.start_processes(rank, ({str(tmp_path / "store")!r},), 2, start_method={how!r})
+            store = {str(tmp_path / "store")!r}
+            torch.multiprocessing.start_processes(rank, (store,), 2, start_method={how!r})
         """
     code, found = advice(tmp_path, source)
     assert code == 1
@@ -468,7 +476,9 @@ def test_threads_that_do_not_compute(tmp_path: Path) -> None:
                 self.client = None
             def __getitem__(self, index):
                 if self.client is None:
-                    self.client = [threading.Thread(target=time.sleep, args=(30,), daemon=True) for _ in range(4)]
+                    self.client = [
+                        threading.Thread(target=time.sleep, args=(30,), daemon=True) for _ in range(4)
+                    ]
                     for thread in self.client:
                         thread.start()
                 began = time.thread_time()
@@ -476,7 +486,8 @@ def test_threads_that_do_not_compute(tmp_path: Path) -> None:
                     pass
                 return super().__getitem__(index)
         if __name__ == "__main__":
-            train(DataLoader(Remote(), 8, shuffle=True, num_workers=2, persistent_workers=True, multiprocessing_context=HOW))
+            workers = dict(num_workers=2, persistent_workers=True, multiprocessing_context=HOW)
+            train(DataLoader(Remote(), 8, shuffle=True, **workers))
         """
     for how in ("'fork'", "'spawn'"):
         assert advice(tmp_path, source.replace("HOW", how)) == (0, {})

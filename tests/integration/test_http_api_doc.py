@@ -15,7 +15,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Finding, Folded, Texts
 from loaderwatch.server.app import create_app
-from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.config_file import ServeOptions
 from loaderwatch.server.store.metrics import METRICS
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until

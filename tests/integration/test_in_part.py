@@ -16,7 +16,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import MOST_HOSTS, outline, summary_of
-from loaderwatch.server.queries.gpus import gpus_in
+from loaderwatch.server.queries.live_answers import gpus_in
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.detailed_hosts import LARGE, MOST_RANKS

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from loaderwatch.detect.families import all_rules
+from loaderwatch.detect.detectors import all_rules
 from loaderwatch.server.recordings import recording
 from tests.scenarios.cases import CASES
 from tests.scenarios.judge import judge

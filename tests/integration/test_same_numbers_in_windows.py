@@ -16,7 +16,7 @@ from loaderwatch.detect.measures.time_use import RECENT_S, wait_share
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.queries.coupling import coupling_of
+from loaderwatch.server.queries.live_answers import coupling_of
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.totals import RunTotals
 from loaderwatch.texts.formats import percent

@@ -13,7 +13,8 @@ from tests.scenarios.play import play_one, serve
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-AFTER_S = 12.0  # from the warning until what it warns of has come, and a while to see whether anything else is reported
+# from the warning until its event has come, and a while to see whether anything else is reported
+AFTER_S = 12.0
 BY_ID = {case.id: case for case in CASES}
 
 

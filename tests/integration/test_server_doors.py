@@ -17,8 +17,8 @@ from loaderwatch.core.wire import encode, pack_table
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
+from loaderwatch.server.config_file import ServeOptions
 from loaderwatch.server.live.event_stream import MAX_CLIENTS_OF_ONE
-from loaderwatch.server.options import ServeOptions
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 

@@ -23,9 +23,8 @@ from loaderwatch.core.answers import Finding
 from loaderwatch.core.client import Client, ServerError, find_own_server
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.server_trust import check_proof, new_challenge
-from loaderwatch.supervisor.rescue import save
-from loaderwatch.supervisor.runs import JobRuns
-from loaderwatch.supervisor.watch import Watch
+from loaderwatch.supervisor.restart import save
+from loaderwatch.supervisor.watch import JobRuns, Watch
 from tests.fakes.feed import Feed
 from tests.fakes.impostor import Impostor
 from tests.fakes.receiver import TOKEN, Receiver

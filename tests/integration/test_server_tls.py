@@ -15,7 +15,7 @@ import trustme
 
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.server_trust import client_context
-from loaderwatch.server.tls import read_certificate
+from loaderwatch.server.process import read_certificate
 from tests.fakes.page_session import sign_in
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill, wait_for

@@ -22,7 +22,7 @@ from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.server.access.tokens import load_tokens
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.store.clickhouse.run_owner import Server, owner_of
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server, owner_of
 from tests.fakes import clickhouse
 from tests.fakes.feed import Feed
 from tests.fakes.page_session import greeted, sign_in

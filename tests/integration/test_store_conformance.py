@@ -20,8 +20,8 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import LEARNED_FROM, TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.server.retention import delete_old_runs
-from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.facts import UnknownAttempt
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
 from loaderwatch.server.store.sql import charts

@@ -25,7 +25,7 @@ let loading = null;
 
 /**
  * The hash of the library's file. It is the only script that loads after the page, perhaps from a process
- * that took over the server's port. `tests/unit/server/access/test_security_headers.py` checks the hash.
+ * that took over the server's port. The test of the gate's security headers checks the hash.
  */
 const INTEGRITY = "sha384-tbZWJa6S2uzN/pj0RFqwZUYj975As/jPtuNDQuFhWIci2azb13tTa/8LdSHBlrq3";
 

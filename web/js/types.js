@@ -24,11 +24,20 @@
  *   sampler_s: number|null, first_wait_s: number|null, iter_kind: string|null, workers: number|null,
  *   drained: number|null, gap_s: number|null, ended_at: number|null, teardown_s: number|null,
  *   batches: number|null, ended_by: string|null}} Epoch
+ * @typedef {{epoch: number, began_at: number, start_s: number|null, sampler_s: number|null,
+ *   first_batch_s: number|null, steady_s: number|null, teardown_s: number|null, gap_s: number|null,
+ *   cost_s: number, ended_at: number|null, ended_by: string|null, batches: number|null,
+ *   iter_kind: string|null, workers: number|null, drained: number|null}} EpochParts
  * @typedef {{loader: number[], worker: number[], began_at: number[], fetch_s: (number|null)[],
  *   collate_s: (number|null)[], cpu_s: (number|null)[], samples: (number|null)[],
  *   slow_index: (number|null)[], slow_s: (number|null)[], bytes: (number|null)[]}} Fetches
  * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][],
  *   hosts: string[], of: number}} Heatmap
+ * @typedef {{rank: number, loader: number, name: string, role: "train"|"eval", epochs: number,
+ *   cost_s: number, usual_wait_s: number, newest: EpochParts[]}} LoaderEpochs
+ * @typedef {{kind: MarkKind, began_at: number, ended_at: number|null, ranks: number[], text: string,
+ *   finding_id: string|null, text_text: Text|null}} Mark
+ * @typedef {"config"|"checkpoint"|"evaluation"|"attempt"|"alert"} MarkKind
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
  *   mean: (number|null)[], max: (number|null)[]}} Series
  * @typedef {{rank: number, loader: number, worker: number, index: number, slow_s: number,
@@ -42,7 +51,15 @@
  *   said: string, label_text: Text|null, said_text: Text|null}} Difference
  * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate
  * @typedef {"better"|"worse"|"changed"|"noise"|"unknown"} Judgement
+ * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null,
+ *   rests_on: string, rests_on_text: Text|null}} LoaderOption
+ * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number,
+ *   least_per_s: number, most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{where: string, what: string, a: string|null, b: string|null}} Setting
+ * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,
+ *   workers: LoaderSetting[], knee: number, others: LoaderSetting[], fetches: number, fetch_s: number,
+ *   step_s: number, cpus: number|null, fetch_cpus: number, options: LoaderOption[], free_bytes: number|null,
+ *   free_in: string}} WhatIf
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
  *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null,
  *   where: string|null, ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null,
@@ -119,23 +136,6 @@
  *   compute_duty_ratio: number|null, goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock,
  *   lost_records: number, simulated_gpu: boolean, epochs: number|null, progress: Progress|null,
  *   verdict: Verdict, loaders: Loader[], groups: RankGroup[], ranks: RankRow[]}} Summary
- * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null,
- *   rests_on: string, rests_on_text: Text|null}} LoaderOption
- * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number,
- *   least_per_s: number, most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
- * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,
- *   workers: LoaderSetting[], knee: number, others: LoaderSetting[], fetches: number, fetch_s: number,
- *   step_s: number, cpus: number|null, fetch_cpus: number, options: LoaderOption[], free_bytes: number|null,
- *   free_in: string}} WhatIf
- * @typedef {{epoch: number, began_at: number, start_s: number|null, sampler_s: number|null,
- *   first_batch_s: number|null, steady_s: number|null, teardown_s: number|null, gap_s: number|null,
- *   cost_s: number, ended_at: number|null, ended_by: string|null, batches: number|null,
- *   iter_kind: string|null, workers: number|null, drained: number|null}} EpochParts
- * @typedef {{rank: number, loader: number, name: string, role: "train"|"eval", epochs: number,
- *   cost_s: number, usual_wait_s: number, newest: EpochParts[]}} LoaderEpochs
- * @typedef {{kind: MarkKind, began_at: number, ended_at: number|null, ranks: number[], text: string,
- *   finding_id: string|null, text_text: Text|null}} Mark
- * @typedef {"config"|"checkpoint"|"evaluation"|"attempt"|"alert"} MarkKind
  * @typedef {boolean|number|string|(number|string|Text)[]|Text|null} Param
  * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  */

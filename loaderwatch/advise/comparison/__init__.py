@@ -1,1 +1,1 @@
-"""Two runs beside each other."""
+"""The comparison of two runs."""

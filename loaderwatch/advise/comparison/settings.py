@@ -1,4 +1,4 @@
-"""The settings of a run as texts, and those that two runs do not share."""
+"""The settings of a run as texts, and those in which two runs differ."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def changed(
     a: tuple[Sequence[ProcessInfo], Sequence[HostInfo], Mapping[str, Sequence[GpuInfo]]],
     b: tuple[Sequence[ProcessInfo], Sequence[HostInfo], Mapping[str, Sequence[GpuInfo]]],
 ) -> list[Setting]:
-    """Return the settings that differ between two runs, those of loaders first. Of each run: processes, hosts, GPUs by host."""
-    found: list[Setting] = []
+    """Return the settings that differ, loaders first. A run is given as (processes, hosts, GPUs by host)."""
+    differences: list[Setting] = []
     for one, other in _pairs(loaders_of(a[0]), loaders_of(b[0])):
         named = other or one
         assert named is not None
-        found += _differing(named.name, _loader_settings(one), _loader_settings(other))
-    found += _differing(PROCESS, _process_settings(a[0]), _process_settings(b[0]))
-    found += _differing(MACHINE, _machine_settings(a[1], a[2]), _machine_settings(b[1], b[2]))
-    return found
+        differences += _differing(named.name, _loader_settings(one), _loader_settings(other))
+    differences += _differing(PROCESS, _process_settings(a[0]), _process_settings(b[0]))
+    differences += _differing(MACHINE, _machine_settings(a[1], a[2]), _machine_settings(b[1], b[2]))
+    return differences
 
 
 def loaders_of(processes: Sequence[ProcessInfo]) -> list[LoaderInfo]:
@@ -43,23 +43,23 @@ def loaders_of(processes: Sequence[ProcessInfo]) -> list[LoaderInfo]:
 def _pairs(
     ours: Sequence[LoaderInfo], theirs: Sequence[LoaderInfo]
 ) -> list[tuple[LoaderInfo | None, LoaderInfo | None]]:
-    """Pair loaders of one role and name; where that leaves one of a role on both sides, it was renamed."""
+    """Pair loaders by role and name; one unpaired loader of a role on each side counts as renamed."""
     left = list(theirs)
     alone: list[LoaderInfo] = []
     pairs: list[tuple[LoaderInfo | None, LoaderInfo | None]] = []
-    for one in ours:
-        same = next((other for other in left if (other.role, other.name) == (one.role, one.name)), None)
+    for our in ours:
+        same = next((other for other in left if (other.role, other.name) == (our.role, our.name)), None)
         if same is None:
-            alone.append(one)
+            alone.append(our)
         else:
             left.remove(same)
-            pairs.append((one, same))
-    for one in alone:
-        rest = [other for other in left if other.role == one.role]
-        renamed = rest[0] if len(rest) == 1 and sum(each.role == one.role for each in alone) == 1 else None
+            pairs.append((our, same))
+    for our in alone:
+        rest = [other for other in left if other.role == our.role]
+        renamed = rest[0] if len(rest) == 1 and sum(x.role == our.role for x in alone) == 1 else None
         if renamed is not None:
             left.remove(renamed)
-        pairs.append((one, renamed))
+        pairs.append((our, renamed))
     return [*pairs, *((None, other) for other in left)]
 
 
@@ -85,18 +85,18 @@ def _process_settings(processes: Sequence[ProcessInfo]) -> Settings:
     if not processes:
         return {}
     first = processes[0]
-    found = {"script": first.name or None, "arguments": " ".join(first.argv[1:]) or None}
-    found |= {name: _text(getattr(first, name)) for name in _OF_A_PROCESS}
-    return found | dict(sorted((first.thread_limits or {}).items()))
+    settings = {"script": first.name or None, "arguments": " ".join(first.argv[1:]) or None}
+    settings |= {name: _text(getattr(first, name)) for name in _OF_A_PROCESS}
+    return settings | dict(sorted((first.thread_limits or {}).items()))
 
 
 def _machine_settings(hosts: Sequence[HostInfo], gpus: Mapping[str, Sequence[GpuInfo]]) -> Settings:
-    found: Settings = {"hosts": ", ".join(sorted(host.name for host in hosts)) or None}
+    settings: Settings = {"hosts": ", ".join(sorted(host.name for host in hosts)) or None}
     for name in _OF_A_HOST:
-        found[name] = " and ".join(_distinct(_text(getattr(host, name)) for host in hosts)) or None
-    devices = Counter(gpu.name for each in gpus.values() for gpu in each if gpu.rank is not None)
-    found["gpus"] = ", ".join(f"{number} × {name}" for name, number in sorted(devices.items())) or None
-    return found
+        settings[name] = " and ".join(_distinct(_text(getattr(host, name)) for host in hosts)) or None
+    devices = Counter(gpu.name for of_host in gpus.values() for gpu in of_host if gpu.rank is not None)
+    settings["gpus"] = ", ".join(f"{number} × {name}" for name, number in sorted(devices.items())) or None
+    return settings
 
 
 def _distinct(texts: Iterable[str | None]) -> list[str]:

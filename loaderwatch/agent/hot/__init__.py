@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import calls, collector, device_clock, fetches, nexts, passes, phases, samples
+from loaderwatch.agent.hot import calls, device_clock, fetches, passes, phases, samples
 from loaderwatch.agent.hot.layout import LAYOUT
 from loaderwatch.core import environment_variables as variables
 
@@ -32,14 +32,14 @@ in_python: Final = SimpleNamespace(
     PhaseClock=phases.PhaseClock,
     SampleClock=samples.SampleClock,
     TimedCall=calls.TimedCall,
-    TimedCollections=collector.TimedCollections,
+    TimedCollections=calls.TimedCollections,
     TimedIndices=samples.TimedIndices,
     guard_last_stack=None,
     guard_stacks=None,
-    nexts_on_the_stack=nexts.nexts_on_the_stack,
+    nexts_on_the_stack=fetches.nexts_on_the_stack,
     noted_collate=fetches.noted_collate,
     timed_fetch=fetches.timed_fetch,
-    timed_next=nexts.timed_next,
+    timed_next=fetches.timed_next,
 )
 """The hot path in Python, under the names of ``_hot``."""
 _chosen: Any = in_python
@@ -66,8 +66,7 @@ guard_last_stack: Final[Callable[[int, int], None] | None] = _chosen.guard_last_
 """The same for a signal that writes one stack and ends the process (signal, descriptor)."""
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.hot.calls import CallsOf, TimedCall
-    from loaderwatch.agent.hot.collector import TimedCollections
+    from loaderwatch.agent.hot.calls import CallsOf, TimedCall, TimedCollections
     from loaderwatch.agent.hot.device_clock import DeviceClock
     from loaderwatch.agent.hot.fetches import noted_collate
     from loaderwatch.agent.hot.passes import Pass

@@ -1,8 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from loaderwatch.agent.hot.calls import CallsOf, TimedCall
-from loaderwatch.agent.hot.collector import TimedCollections
+from loaderwatch.agent.hot.calls import CallsOf, TimedCall, TimedCollections
 from loaderwatch.agent.hot.device_clock import DeviceClock
 from loaderwatch.agent.hot.passes import Pass
 from loaderwatch.agent.hot.phases import PhaseClock

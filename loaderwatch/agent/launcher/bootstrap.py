@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from loaderwatch.agent.doctor.inspection import Inspection
-from loaderwatch.agent.tuning.script import tuner
+from loaderwatch.agent.tuning.tune import tuner
 from loaderwatch.core import environment_variables as variables
 
 try:
@@ -88,22 +88,27 @@ def _run_source(target: str) -> None:
 
 def _check_module(name: str) -> None:
     """Print what ``python -m`` prints for a module that does not exist, and exit as it does."""
+    if _can_run(name):
+        return
+    try:
+        runpy.run_module(name)  # raises an error with Python's own words
+    except ImportError as error:
+        sys.stderr.write(f"{sys.executable}: {error}\n")
+    raise SystemExit(1)
+
+
+def _can_run(name: str) -> bool:
+    """Whether a module exists and, if it is a package, has a ``__main__``."""
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the package exists, but imports a missing module
-        text = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
-        sys.stderr.write(f"{sys.executable}: {text}\n")
-        raise SystemExit(1) from None
-    missing = ""
+        return False
     if spec is None:
-        missing = name
-    elif spec.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
-        missing = f"{name}.__main__; {name!r} is a package and cannot be directly executed"
-    if missing:
-        sys.stderr.write(f"{sys.executable}: No module named {missing}\n")
-        raise SystemExit(1)
+        return False
+    is_package = spec.submodule_search_locations is not None
+    return not is_package or importlib.util.find_spec(f"{name}.__main__") is not None
 
 
 if __name__ == "__main__":

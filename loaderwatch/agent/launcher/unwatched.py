@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from loaderwatch.agent.guard import has_stderr, shield
+from loaderwatch.agent.guard import has_stderr, in_own_language, shield
 from loaderwatch.core import environment_variables as variables
 
 _found = False
@@ -63,12 +63,8 @@ def _end() -> None:
     if mark.exists():
         mark.unlink(missing_ok=True)
         return
-    text = (
-        f"loaderwatch: {_script()[1]} iterated no DataLoader and stepped no optimizer of PyTorch's, so"
-        " nothing was measured; if it reads data some other way, wrap that iterable:"
-        " loader = loaderwatch.attach(loader)\n"
-    )
-    _speaker()(text.encode(errors="replace"))
+    text = in_own_language("nothing-to-watch", script=_script()[1])
+    _speaker()(f"loaderwatch: {text}\n".encode(errors="replace"))
 
 
 def _stderr_file() -> tuple[int, int] | None:

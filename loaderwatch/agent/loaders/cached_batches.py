@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from loaderwatch.agent.guard import ask, say
+from loaderwatch.agent.guard import ask, in_own_language, say
 from loaderwatch.agent.loaders.watch import Watch
 
 MAX_DEPTH: Final = 4
@@ -93,20 +93,19 @@ class CachedBatches:
         kept = len(self._read_ns)
         speeds = self.speeds()
         if speeds is None:
-            say(
-                f"{name}: too few batches for a speed with cached ones: {kept} were read,"
-                f" {self._again[0]} steps done with them again"
-            )
+            steps = self._again[0]
+            say(in_own_language("too-few-cached-batches", loader=name, read=kept, steps=steps))
             return
         read, again = speeds
-        gain = (
-            f"a perfect loader would make this run at most {again / read:.1f} times as fast"
-            if again > 1.05 * read
-            else "a perfect loader would not make this run faster"
-        )
         say(
-            f"{name}: {again:.3g} batches/s with {kept} cached batches,"
-            f" {read:.3g} while it read them itself; {gain}"
+            in_own_language(
+                "speed-with-cached-batches",
+                loader=name,
+                kept=kept,
+                read_per_s=f"{read:.3g}",
+                again_per_s=f"{again:.3g}",
+                times=again / read if again > 1.05 * read else None,
+            )
         )
 
 
@@ -114,10 +113,7 @@ def cached_batches(watch: Watch, most: int, publish: Callable[[int], None]) -> C
     """Return the cache of a loader; ``publish`` receives its number of batches when they begin to repeat."""
 
     def began() -> None:
-        say(
-            f"{watch.name}: its first {most} batches are given again from now on;"
-            " what is trained is worthless"
-        )
+        say(in_own_language("cached-batches-repeat", loader=watch.name, batches=most))
         publish(most)
 
     return CachedBatches(most, began)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import torch.distributed
 
 from loaderwatch.agent.class_swap import hidden_subclass, keep_fields_quick
-from loaderwatch.agent.guard import ask
+from loaderwatch.agent.guard import ask, in_own_language
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.process.stack_signal import free_signals
@@ -34,10 +34,8 @@ def set_limit(watch: Watch, seconds: float, skip: bool, folder: str) -> None:
         free = free_signals()[-len(Signals._fields) :]
         _signals = Signals(*free) if len(free) == len(Signals._fields) else None
     if _signals is None:
-        say_once(
-            f"cannot keep sample_timeout={seconds:g} of {watch.name}: it needs Linux's timers and three free"
-            " real-time signals, and this process has none. Training goes on without it"
-        )
+        option = f"sample_timeout={seconds:g}"
+        say_once(in_own_language("limit-needs-timers", option=option, loader=watch.name))
         return
     end_limit(watch)
     watch.limit = SampleLimit(seconds, skip, watch.loader, watch.name, _signals, folder, os.getpid())
@@ -62,7 +60,8 @@ def limit_in_process(fetcher: Any, watch: Watch) -> None:
             if _deadline is None or _deadline.pid != os.getpid():  # a forked child has no timers
                 _deadline = Deadline(limit.signals)
         except (OSError, ValueError) as error:  # ValueError: only the main thread may have a signal handler
-            say_once(f"cannot keep {limit.option} of {limit.name} in the training process: {error}")
+            impossible = {"option": limit.option, "loader": limit.name, "error": str(error)}
+            say_once(in_own_language("limit-not-in-process", **impossible))
             watch.limit = None
             return
         watch.sample_guard = SampleGuard(limit, _deadline, -1, watch.recorder.ring)
@@ -100,7 +99,7 @@ def _limited_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             if type(batch) is not EmptyBatch:
                 return batch
             if _has_other_ranks():
-                raise _nothing_left(batch, self._loaderwatch_limit[0])
+                _raise_nothing_left(batch, self._loaderwatch_limit[0])
 
     return __next__
 
@@ -110,8 +109,8 @@ def _asked_twice(question: Callable[[], SampleTimeout | None]) -> SampleTimeout 
     return ask(question) or ask(question)
 
 
-def _nothing_left(batch: EmptyBatch, limit: SampleLimit) -> SampleTimeout:
-    return SampleTimeout(
+def _raise_nothing_left(batch: EmptyBatch, limit: SampleLimit) -> NoReturn:
+    raise SampleTimeout(
         f"all {batch.samples} samples of a batch of {limit.name} took longer than {limit.option} and were"
         " left out. A rank that gets a batch less than the others would wait for them for ever."
         " Look at the samples that were named before, or use larger batches"

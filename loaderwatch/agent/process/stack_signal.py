@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.agent.guard import in_own_language
 from loaderwatch.agent.hot import guard_stacks
 from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.core.kept_files import KeptFile
@@ -62,7 +63,8 @@ def register_stacks(path: Path, number: int) -> bool:
     try:
         file = KeptFile(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
-        say_once(f"cannot write to {path.parent} ({error.strerror}); processes that cannot have no stacks")
+        why = str(error.strerror)
+        say_once(in_own_language("stacks-not-written", folder=str(path.parent), why=why))
         return False
     others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references while it reads
     faulthandler.register(number, file=file.fd, all_threads=others, chain=False)

@@ -18,16 +18,15 @@ from typing import Any, Final
 
 import torch
 
-from loaderwatch.agent.guard import say, shield
+from loaderwatch.agent.guard import in_english, in_own_language, say, shield
 from loaderwatch.agent.loader_description import is_iterable_dataset, splits
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.tuning.free_resources import why_no_room
 from loaderwatch.agent.tuning.pass_measures import Measured, PassClock
-from loaderwatch.agent.tuning.rebuild import setting_of
 from loaderwatch.agent.tuning.search import FED_RATIO, MOST_WORKERS
 from loaderwatch.agent.tuning.search import Setting as Tried
+from loaderwatch.agent.tuning.trial import setting_of, why_no_room
 from loaderwatch.core.facts import LoaderTrial
-from loaderwatch.core.message import Text
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import KNEE_RATIO, Setting, iteration_s
 
@@ -39,6 +38,7 @@ LADDER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 FACTORS: Final = (2, 4, 8, 16)
 
 Publish = Callable[[dict[str, Any]], None]
+Moved = Callable[[dict[str, Any], Text], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,25 @@ class Move:
     after: Setting
     before_s: float
     predicted_s: float
-    why: str = ""
+    missed_s: float | None = None  # what the move that this one takes back had predicted
 
-    @property
-    def text(self) -> str:
-        """Return the move in words."""
+    def text(self, epoch: int) -> Text:
+        """Return the move, which is made before this epoch."""
         changes = []
         for name in ("num_workers", "prefetch_factor"):
             old, new = getattr(self.before, name), getattr(self.after, name)
             if old != new:
                 changes.append(f"{name} {old} → {new}")
-        speeds = f"{_speed(self.before_s)} batches/s, {_speed(self.predicted_s)} predicted"
-        return f"{', '.join(changes)} ({self.why or speeds})"
+        taken_back = self.missed_s is not None
+        predicted_s = self.predicted_s if self.missed_s is None else self.missed_s
+        params: dict[str, Param] = {
+            "epoch": epoch,
+            "changes": ", ".join(changes),
+            "taken_back": taken_back,
+            "per_s": _speed(self.before_s),
+            "predicted_per_s": _speed(predicted_s),
+        }
+        return Text("autotune-move", params)
 
 
 class Planner:
@@ -92,11 +99,7 @@ class Planner:
                 return None
             self._doubts = False
             self._refused.add(now)
-            why = (
-                f"taken back: {_speed(measured.iteration_s)} batches/s,"
-                f" {_speed(last.predicted_s)} were predicted"
-            )
-            return Move(last.after, last.before, measured.iteration_s, last.before_s, why)
+            return Move(last.after, last.before, measured.iteration_s, last.before_s, last.predicted_s)
         self._doubts = False
         self._last = self._next(now, measured)
         return self._last
@@ -162,14 +165,14 @@ class Autotune:
         watch: the loader's watch.
         clock: measures its passes.
         planner: decides on the moves.
-        publish: receives the settings after each move, and the move in words.
+        moved: receives the settings after each move, and the move.
     """
 
-    def __init__(self, watch: Watch, clock: PassClock, planner: Planner, publish: Publish) -> None:
+    def __init__(self, watch: Watch, clock: PassClock, planner: Planner, moved: Moved) -> None:
         self._watch = watch
         self._clock = clock
         self._planner = planner
-        self._publish = publish
+        self._moved = moved
         self._generator: Any = None  # the loader's own, while its persistent workers restart
         self._holds = False
         self._put: Setting | None = None  # the setting that the loader was given
@@ -216,7 +219,7 @@ class Autotune:
             loader.generator.manual_seed(getattr(kept, "_base_seed", 0))
         self._put = move.after
         _put(loader, move.after)
-        self._publish({**_facts(move.after), "autotuned": f"before epoch {self._watch.epochs}: {move.text}"})
+        self._moved(_facts(move.after), move.text(self._watch.epochs))
 
 
 def _let_be() -> None:
@@ -239,13 +242,13 @@ def _facts(setting: Setting) -> dict[str, Any]:
 def autotune(watch: Watch, loader: Any, folder: Path, publish: Publish, says: Callable[[], bool]) -> Autotune:
     """Return a watched loader's tuning; ``says`` returns whether this process reports moves on stderr."""
 
-    def told(facts: dict[str, Any]) -> None:
-        publish(facts)
+    def moved(facts: dict[str, Any], move: Text) -> None:
+        publish({**facts, "autotuned": in_english(move)})
         if says():
-            say(f"autotune of {watch.name} {facts['autotuned']}")
+            say(in_own_language("autotune-moved", loader=watch.name, move=move))
 
     planner = Planner(_most_workers(loader), _why_no_room)
-    return Autotune(watch, PassClock(folder, watch.loader, free_cpus()), planner, told)
+    return Autotune(watch, PassClock(folder, watch.loader, free_cpus()), planner, moved)
 
 
 def _most_workers(loader: Any) -> int:

@@ -2,16 +2,106 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, Final
 
-from loaderwatch.agent.tuning.rebuild import rebuilt
-from loaderwatch.agent.tuning.search import Setting
+from torch.utils.data import DataLoader
+
+from loaderwatch.agent.loader_description import is_iterable_dataset, splits
+from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, Setting
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import LoaderTrial
-from loaderwatch.core.system import PROC
+from loaderwatch.core.message import Param, Text
+from loaderwatch.core.system import PROC, SHM, descriptor_limit, free_memory_bytes
+
+MOST_RATIO: Final = 0.5
+"""A trial may take this share of a free resource. The rest is for the training's model, not loaded yet."""
+FILES_PER_WORKER: Final = 4
+"""A worker's descriptors in the training process: pipes and sentinel (torch/utils/data/dataloader.py)."""
+
+
+def why_no_room(setting: Setting, last: LoaderTrial | None) -> Text | None:
+    """Return why a setting might exhaust a resource, judged by the last trial; None where there is room."""
+    if last is None:
+        return None
+    workers = setting.workers
+    ahead_bytes = workers * setting.prefetch * last.batch_bytes
+    if last.worker_bytes and last.num_workers:
+        wanted = workers * last.worker_bytes // last.num_workers + ahead_bytes
+        free = free_memory_bytes()
+        if wanted > MOST_RATIO * free:
+            taken: dict[str, Param] = {"workers": workers, "wanted_gb": _gb(wanted), "free_gb": _gb(free)}
+            return Text("no-room-in-memory", taken)
+    shared = _free_shared_bytes()
+    if shared is not None and ahead_bytes > MOST_RATIO * shared:
+        held: dict[str, Param] = {
+            "workers": workers,
+            "prefetch": setting.prefetch,
+            "batches_gb": _gb(ahead_bytes),
+        }
+        return Text("no-room-for-batches", {**held, "folder": str(SHM), "free_gb": _gb(shared)})
+    if workers * FILES_PER_WORKER > MOST_RATIO * descriptor_limit():
+        return Text("no-room-for-files", {"workers": workers, "limit": descriptor_limit()})
+    return None
+
+
+def _free_shared_bytes() -> int | None:
+    try:
+        shared_memory = os.statvfs(SHM)
+    except (OSError, AttributeError):
+        return None
+    return shared_memory.f_bavail * shared_memory.f_frsize
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f}"
+
+
+_KEPT: Final = ("collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "in_order")
+_OF_WORKERS: Final = ("timeout", "worker_init_fn", "multiprocessing_context", "in_order")
+
+
+def setting_of(loader: Any) -> Setting:
+    """Return the setting that a DataLoader was made with."""
+    prefetch = getattr(loader, "prefetch_factor", None)
+    return Setting(loader.num_workers, DEFAULT_PREFETCH if prefetch is None else prefetch)
+
+
+def rebuilt(loader: Any, setting: Setting) -> Any:
+    """Make a DataLoader of PyTorch's own class over the same dataset and sampler, with this setting.
+
+    Its workers end with each pass. It uses the loader's own dataset, sampler and functions, not copies.
+    """
+    takes = inspect.signature(DataLoader.__init__).parameters
+    options: dict[str, Any] = {
+        name: getattr(loader, name)
+        for name in (*_KEPT, "multiprocessing_context")
+        if name in takes and hasattr(loader, name)
+    }
+    if setting.workers:
+        options["prefetch_factor"] = setting.prefetch
+    else:
+        options = {name: value for name, value in options.items() if name not in _OF_WORKERS}
+    if is_iterable_dataset(loader):
+        options |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    elif loader.batch_sampler is not None:
+        options["batch_sampler"] = loader.batch_sampler
+    else:  # samples come one by one
+        options |= {"batch_size": None, "sampler": loader.sampler}
+    return DataLoader(loader.dataset, num_workers=setting.workers, **options)
+
+
+def most_workers(loader: Any) -> int | None:
+    """Return how many workers a loader can have without repeating rows; None: any number.
+
+    Each worker iterates a copy of an iterable dataset. A dataset that ignores its worker repeats all rows.
+    """
+    return 1 if is_iterable_dataset(loader) and splits(loader) is False else None
+
 
 WARM_RATIO: Final = 0.25
 """The share of a trial for the workers' warm-up: batches from the start do not come from a steady queue."""

@@ -7,18 +7,50 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import torch
 from torch.utils.data import DataLoader
 
 from loaderwatch.agent.loaders.naming import name_of
-from loaderwatch.agent.tuning.free_resources import why_no_room
-from loaderwatch.agent.tuning.rebuild import most_workers, setting_of
-from loaderwatch.agent.tuning.search import OutOfTime, Search, Setting, choose
-from loaderwatch.agent.tuning.trial import TrialFailed, try_setting
+from loaderwatch.agent.tuning.search import KNOWN_FILE, OutOfTime, Search, Setting, choose
+from loaderwatch.agent.tuning.trial import TrialFailed, most_workers, setting_of, try_setting, why_no_room
 from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.message import Text
+from loaderwatch.core.wire import decode_json
+
+ENDING_S: Final = 1.0
+"""How long the workers of the last trial and the script's process take to end."""
+
+
+class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of ``loaderwatch tune``."""
+
+    asked_ns: int  # when the command began, UTC
+    seconds: float  # for the whole command
+    step_s: float | None = None
+
+
+def tuner(options: str, folder: Path) -> Callable[[Any, str | None], Tuning]:
+    """Return a function that tunes a loader, made at a given line, and writes the results to ``folder``.
+
+    The time that the script and its imports take first counts, but the trials keep at least half of the time.
+    """
+    asked = decode_json(options, TuneOptions)
+
+    def act(loader: Any, made_at: str | None) -> Tuning:
+        def told(known: Tuning) -> None:
+            write_atomically(folder / KNOWN_FILE, msgspec.json.encode(known))
+
+        gone_s = (time.time_ns() - asked.asked_ns) / 1e9
+        left_s = max(asked.seconds / 2, asked.seconds - gone_s - ENDING_S)
+        return tune(loader, asked.step_s, left_s, made_at=made_at, told=told)
+
+    return act
+
 
 BUDGET_S: Final = 60.0
 TRIALS: Final = 14

@@ -35,6 +35,8 @@ more: it would show the line that caught the interruption, not the sample's line
 """
 SOON_NS: Final = 10_000_000
 MOST_S: Final = 1e9  # thirty years; a timer cannot hold every float
+OWN_CODE: Final = "own-code"
+"""A place in the dataset's own code without a line. The message ``place-of-sample`` has words for it."""
 NOTE: Final = struct.Struct("<2q")  # index, when its reading began (monotonic)
 _AROUND: Final = (__file__, str(Path(__file__).with_name("sample_limit.py")))
 """Our files that run right before and after a sample, outside the code that catches an interruption."""
@@ -216,9 +218,12 @@ def _where(frame: FrameType | None) -> str:
 
 
 def standing(lines: list[Line]) -> str:
-    """Return the place of a stack (innermost line first): the user's line, and the library's line in it."""
+    """Return the place of a stack (innermost line first): the user's line, and the library's line in it.
+
+    The place is ``OWN_CODE`` where there is no line in Python.
+    """
     if not lines:
-        return "the dataset's own code"
+        return OWN_CODE
     inner = lines[0]
     own = next((line for line in lines if is_script(line.file)), inner)
     text = f"{own.file}:{own.number} in {own.function}"

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.agent.frames import is_our_file
+from loaderwatch.agent.guard import in_english
 from loaderwatch.agent.workers.deadline import NOTE, Line, standing
 from loaderwatch.agent.workers.sample_limit import NOTE_SUFFIX, SampleLimit, record_timeout
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import SampleTimeout
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.core.ring import RingWriter
 
@@ -54,22 +56,17 @@ def read_note(path: Path) -> Note | None:
 
 
 def why_ended(
-    note: Note, name: str, worker: int, took_ns: int | None = None, option: str = "its sample_timeout"
-) -> str:
-    """Say why a worker was ended."""
-    subject = "a batch" if note.index == UNKNOWN else f"sample {note.index}"
-    took = "too long" if took_ns is None else f"{took_ns / 1e9:.1f} s"
-    stood = (
-        f"it stood at {note.stood}, in code that does not return to Python"
-        " or in an `except:` that catches everything"
-        if note.stood
-        else "it was stuck in the kernel, as with storage that does not answer"
-    )
-    return (
-        f"{subject} of {name} took {took} in worker {worker}, longer than {option}. It could not be"
-        f" interrupted, so the worker was ended: {stood}. Give that call a timeout of its own, run it in a"
-        " process that can be killed, or raise sample_timeout"
-    )
+    note: Note, name: str | None, worker: int, took_ns: int | None = None, option: str | None = None
+) -> dict[str, Param]:
+    """Return why a worker was ended, as the parameters of the message ``sample-ended-worker``."""
+    return {
+        "index": None if note.index == UNKNOWN else note.index,
+        "loader": name,
+        "took_s": None if took_ns is None else took_ns / 1e9,
+        "worker": worker,
+        "option": option,
+        "stood": note.stood or None,
+    }
 
 
 def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -> SampleTimeout | None:
@@ -91,10 +88,14 @@ def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -
         if worker.exitcode not in ends:
             continue
         took_ns = monotonic_ns() - note.began_ns
+        # First of all: the user's signal handler may interrupt this, and the caller then asks again.
+        why = in_english(
+            Text("sample-ended-worker", why_ended(note, limit.name, number, took_ns, limit.option))
+        )
         record_timeout(ring, limit, number, note.began_ns, took_ns, note.index, Outcome.ENDED)
         with suppress(OSError):
             path.unlink()
-        return SampleTimeout(why_ended(note, limit.name, number, took_ns, limit.option))
+        return SampleTimeout(why)
     return None
 
 

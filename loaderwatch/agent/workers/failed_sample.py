@@ -24,11 +24,12 @@ import msgspec
 import numpy
 import torch
 
-from loaderwatch.agent.guard import say
+from loaderwatch.agent.guard import in_own_language, say
 from loaderwatch.agent.hot import TimedIndices
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH_COUNTED, ONE, ONE_COUNTED
 from loaderwatch.agent.source import is_script
 from loaderwatch.core.facts import Call, FailedSample
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.printable import one_line
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import decode_json
@@ -62,10 +63,7 @@ def mark(wrapper: Any) -> None:
         try:
             ForkingPickler.dumps(wrapper)
         except Exception as why:  # noqa: BLE001 - pickling runs the error class's own code
-            say(
-                f"{told(failed)}. The error cannot be handed to the training process, which waits for this"
-                f" batch in vain ({one_line(str(why))}). Define its class at the top of a module"
-            )
+            say(in_own_language("sample-error-not-sent", sample=told(failed), why=one_line(str(why))))
 
 
 def failed_sample(error: BaseException) -> tuple[FailedSample | None, bool]:
@@ -82,18 +80,20 @@ def failed_sample(error: BaseException) -> tuple[FailedSample | None, bool]:
     return None, False
 
 
-def told(failed: FailedSample) -> str:
-    """Say in one line what failed, for the job's stderr."""
-    who = "the training process" if failed.worker < 0 else f"worker {failed.worker}"
-    doing = "collating" if failed.collating else "reading"
-    name = "sample number" if failed.counted else "sample"
-    named = ", ".join(map(repr, failed.indices[:MOST_TOLD]))
-    rest = failed.samples - min(len(failed.indices), MOST_TOLD)
-    subject = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
-    if named:
-        subject = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
-    where = f", at {failed.at.file}:{failed.at.line} in {failed.at.function}" if failed.at is not None else ""
-    return one_line(f"{who} failed while {doing} {subject}{where}: {failed.error}")
+def told(failed: FailedSample) -> Text:
+    """Return what failed, for one line on the job's stderr."""
+    at = failed.at
+    params: dict[str, Param] = {
+        "worker": None if failed.worker < 0 else failed.worker,
+        "collating": failed.collating,
+        "counted": failed.counted,
+        "keys": one_line(", ".join(map(repr, failed.indices[:MOST_TOLD]))) or None,
+        "samples": failed.samples,
+        "more": max(0, failed.samples - min(len(failed.indices), MOST_TOLD)),
+        "place": None if at is None else one_line(f"{at.file}:{at.line} in {at.function}"),
+        "error": one_line(failed.error),
+    }
+    return Text("sample-failed", params)
 
 
 def _raised_from(error: BaseException) -> Iterator[BaseException]:

@@ -11,14 +11,44 @@ from typing import Any, Final
 
 import numpy
 import torch
+from torch.utils.data import Subset
 
 from loaderwatch.agent.class_swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hot import SampleClock, noted_collate, timed_fetch
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
-from loaderwatch.agent.workers.batch_reading import reads_as_listed
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
+
+
+def reads_at_once(dataset: Any) -> bool:
+    """Whether the dataset's ``__getitems__`` is more than a loop over ``__getitem__``.
+
+    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices to the inner dataset. If that
+    has no ``__getitems__``, the Subset reads sample by sample. An overriding subclass counts as it is.
+    """
+    while _passes_on(dataset):
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
+
+
+def reads_as_listed(dataset: Any) -> bool:
+    """Whether each sample is read when its index is taken from the batch's list.
+
+    A Subset of a Subset takes all indices from the list before it reads the first sample.
+    """
+    return not getattr(dataset.dataset if _passes_on(dataset) else dataset, "__getitems__", None)
+
+
+def _passes_on(dataset: Any) -> bool:
+    """Whether the dataset is a Subset that reads from its inner dataset, as PyTorch's own does."""
+    if not isinstance(dataset, Subset) or "__getitems__" in vars(dataset):
+        return False
+    return all(
+        getattr(type(dataset), name, None) is getattr(Subset, name, None)
+        for name in ("__getitem__", "__getitems__")
+    )
+
 
 MAX_PARTS: Final = 64
 """How many parts of a batch are measured; other parts are not counted."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 from torch.utils import data as torch_data
 
 from loaderwatch.agent.frames import trim_frames
-from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.guard import guard, in_own_language, say, shield
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.stack_signal import register_stacks
 from loaderwatch.agent.workers.failed_sample import mark
@@ -76,10 +76,8 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
         )
     except OSError as error:
         if _is_first(folder / f"main-{probe.parent_pid}.unwatched"):
-            say(
-                f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others"
-                " like it work unwatched. Free some space there"
-            )
+            why = str(error.strerror)
+            say(in_own_language("worker-not-recorded", worker=worker_id, folder=str(folder), why=why))
         return None
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from loaderwatch.agent.guard import say
+from loaderwatch.agent.guard import in_own_language, say
 from loaderwatch.agent.process.printed_once import say_once
-from loaderwatch.agent.workers.deadline import MOST_S, Deadline, Overrun, Signals
+from loaderwatch.agent.workers.deadline import MOST_S, OWN_CODE, Deadline, Overrun, Signals
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import SampleTimeout
 from loaderwatch.core.records import Outcome, RecordKind
@@ -17,6 +17,8 @@ from loaderwatch.core.ring import RingWriter
 NOTE_SUFFIX: Final = ".overrun"
 MOST_SAID: Final = 10
 """How many left-out samples a process reports one by one; all of them are recorded."""
+Read: TypeAlias = Literal["sample", "number", "call"]
+"""How a sample was read: by its index, as the next one of an iterator, or with its batch in one call."""
 _SKIP: Final = 'on_timeout="skip"'
 LEFT_OUT: Final = object()
 """Placeholder for a sample that was left out, until its batch is collated."""
@@ -86,10 +88,8 @@ class SampleGuard:
             return True
         if not self._warned and self._deadline.is_elsewhere:
             self._warned = True
-            say_once(
-                f"cannot keep {self._limit.option} of {self._limit.name}: its samples are read outside the"
-                " main thread, which alone can be interrupted. Iterate it there, or use num_workers=1 or more"
-            )
+            of = {"option": self._limit.option, "loader": self._limit.name}
+            say_once(in_own_language("limit-needs-main-thread", **of))
         return False
 
     def begin(self, index: int) -> None:
@@ -107,8 +107,14 @@ class SampleGuard:
             self._deadline.rest()
         return late
 
-    def give_up(self, error: BaseException, what: str, index: int) -> Any:
+    def give_up(self, error: BaseException, read: Read, shown: str, index: int) -> Any:
         """Return the placeholder for a sample that took too long.
+
+        Args:
+            error: what interrupted it.
+            read: how it was asked for.
+            shown: its index or number, as people are told it.
+            index: the same for the record; UNKNOWN where it is no number.
 
         Raises:
             SampleTimeout: such samples must not be left out.
@@ -119,19 +125,34 @@ class SampleGuard:
         outcome = Outcome.SKIPPED if limit.skip else Outcome.RAISED
         if self._ring is not None:
             record_timeout(self._ring, limit, self._worker, began_ns, now - began_ns, index, outcome)
-        took = f"{(now - began_ns) / 1e9:.1f} s in {process_name(self._worker)}, longer than {limit.option}"
+        took_s = (now - began_ns) / 1e9
         stood = self._deadline.stood
         if not limit.skip:
+            what = {"sample": f"sample {shown}", "number": f"sample number {shown}"}.get(read, shown)
             raise SampleTimeout(
-                f"{what} of {limit.name} took {took}. It stood at {stood}."
-                " Look at what it waits for there, raise sample_timeout, or leave such samples out"
+                f"{what} of {limit.name} took {took_s:.1f} s in"
+                f" {'the training process' if self._worker < 0 else f'worker {self._worker}'}, longer than"
+                f" {limit.option}. It stood at "
+                + (stood if stood != OWN_CODE else "the dataset's own code")
+                + ". Look at what it waits for there, raise sample_timeout, or leave such samples out"
                 f" with {_SKIP}"
             ).with_traceback(error.__traceback__) from None
         self._left_out += 1
         self._said += 1
         if self._said <= MOST_SAID:
-            last = " Further ones are only counted, on the page" if self._said == MOST_SAID else ""
-            say(f"left out {what} of {limit.name}: it took {took}, at {stood}.{last}")
+            say(
+                in_own_language(
+                    "sample-left-out",
+                    read=read,
+                    index=shown,
+                    loader=limit.name,
+                    took_s=took_s,
+                    worker=None if self._worker < 0 else self._worker,
+                    option=limit.option,
+                    stood=stood,
+                    last=self._said == MOST_SAID,
+                )
+            )
         return LEFT_OUT
 
     def begin_collate(self) -> int:
@@ -139,11 +160,6 @@ class SampleGuard:
         self._deadline.rest()
         left_out, self._left_out = self._left_out, 0
         return left_out
-
-
-def process_name(worker: int) -> str:
-    """Return the name of the reading process."""
-    return "the training process" if worker < 0 else f"worker {worker}"
 
 
 def record_timeout(

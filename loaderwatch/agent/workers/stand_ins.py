@@ -12,11 +12,11 @@ from typing import Any
 
 from torch.utils import data as torch_data
 
-from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.guard import ask, in_own_language, shield
 from loaderwatch.agent.hot.samples import plain_index
 from loaderwatch.agent.process.printed_once import say_once
-from loaderwatch.agent.workers.batch_reading import reads_at_once
 from loaderwatch.agent.workers.deadline import Deadline
+from loaderwatch.agent.workers.fetch import reads_at_once
 from loaderwatch.agent.workers.sample_limit import LEFT_OUT, EmptyBatch, SampleGuard, SampleLimit
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
@@ -42,7 +42,7 @@ class LimitedDataset:
         except BaseException as error:
             if not guard.took_too_long(error):
                 raise
-            return guard.give_up(error, f"sample {_shown(index)}", plain_index(index))
+            return guard.give_up(error, "sample", _shown(index), plain_index(index))
         return sample
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class LimitedBatches(LimitedDataset):
         except BaseException as error:
             if not guard.took_too_long(error):
                 raise
-            return guard.give_up(error, f"__getitems__({_shown(indices)})", UNKNOWN)
+            return guard.give_up(error, "call", f"__getitems__({_shown(indices)})", UNKNOWN)
         return samples
 
 
@@ -95,7 +95,7 @@ class LimitedIterator:
         except BaseException as error:
             if not guard.took_too_long(error):
                 raise
-            return guard.give_up(error, f"sample number {number}", number)
+            return guard.give_up(error, "number", str(number), number)
         return sample
 
     def __getattr__(self, name: str) -> Any:
@@ -137,18 +137,16 @@ def limit_fetcher(fetcher: Any, guard: SampleGuard) -> None:
 def limit_worker(limit: SampleLimit, worker: int, ring: RingWriter | None) -> None:
     """Enforce the limit in every fetcher that this worker creates from now on."""
     note = limit.note_path(worker, os.getpid())
+    of = {"option": limit.option, "loader": limit.name}
     kind: Any = getattr(torch_data, "_DatasetKind", None)
     create = getattr(kind, "create_fetcher", None)
     try:
         deadline = Deadline(limit.signals, note)
     except OSError as error:
-        say_once(f"cannot keep {limit.option} of {limit.name} in its workers: {error}")
+        say_once(in_own_language("limit-not-in-workers", **of, error=str(error)))
         return
     if create is None:
-        say_once(
-            f"cannot keep {limit.option} of {limit.name}: this version of PyTorch makes its fetchers"
-            " elsewhere"
-        )
+        say_once(in_own_language("limit-needs-fetchers", **of))
         return
     # A worker ends without running atexit. The note of a worker that is ended stays for the training process.
     Finalize(None, note.unlink, kwargs={"missing_ok": True}, exitpriority=-100)

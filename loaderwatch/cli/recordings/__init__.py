@@ -1,1 +1,1 @@
-"""The commands that take runs out of a store and into one."""
+"""The commands that export runs from a store and import them."""

@@ -1,4 +1,4 @@
-"""Where ``loaderwatch import`` brings runs: a server that is up, or the files of a data directory."""
+"""The destination of ``loaderwatch import``: a running server, or the files of a data directory."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Destination(Protocol):
         """Whether this is one of the place's own files."""
 
     def fingerprint(self, run_id: str) -> str | None:
-        """Return the fingerprint of a run that is there; None if it is not."""
+        """Return the fingerprint of an existing run; None if there is no such run."""
 
     def arrive(self, run_id: str) -> Arrival:
-        """Begin to bring in a run."""
+        """Start to import a run."""
 
 
 class DataDirectory:
     """The files of a data directory that no server has open."""
 
     def __init__(self, runs_dir: Path) -> None:
-        """Open them.
+        """Open the files.
 
         Raises:
-            StoreError: the folder cannot be made.
+            StoreError: the folder cannot be created.
         """
         self._runs_dir = runs_dir
         try:
@@ -46,20 +46,20 @@ class DataDirectory:
             raise StoreError(f"{runs_dir} cannot be made: {error.strerror}") from error
 
     def holds_file(self, file: Path) -> bool:
-        """Whether this is a run's file of this directory, which cannot be open twice."""
+        """Whether this is a run's file of this directory, which cannot be opened twice."""
         with suppress(OSError):
             return file.parent.resolve() == self._runs_dir.resolve()
         return False
 
     def fingerprint(self, run_id: str) -> str | None:
-        """Return the fingerprint of a run that is there; None if it is not."""
+        """Return the fingerprint of an existing run; None if there is no such run."""
         try:
             return of_store(self._store, run_id).fingerprint()
         except UnknownRun:
             return None
 
     def arrive(self, run_id: str) -> Arrival:
-        """Begin to bring in a run."""
+        """Start to import a run."""
         return self._store.arrive(run_id)
 
     def close(self) -> None:
@@ -68,17 +68,17 @@ class DataDirectory:
 
 
 class RunningServer:
-    """A server that is up, whichever store it has."""
+    """A running server with any store."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def holds_file(self, file: Path) -> bool:
-        """Return False: a file that a server has open cannot be read, which is said when it is."""
+        """Return False: a file that a server has open is unreadable, and reading it reports that."""
         return False
 
     def fingerprint(self, run_id: str) -> str | None:
-        """Return the fingerprint of a run that is there; None if it is not."""
+        """Return the fingerprint of an existing run; None if there is no such run."""
         try:
             return self._client.fingerprint(run_id)
         except ServerError as error:
@@ -89,12 +89,12 @@ class RunningServer:
             raise _away(self._client, error) from error
 
     def arrive(self, run_id: str) -> Arrival:
-        """Begin to bring in a run."""
+        """Start to import a run."""
         return _Sent(self._client, run_id)
 
 
 class _Sent:
-    """An ``Arrival`` at a server, which gives up itself what does not come."""
+    """An ``Arrival`` at a server, which by itself drops an incomplete one."""
 
     def __init__(self, client: Client, run_id: str) -> None:
         self._client = client

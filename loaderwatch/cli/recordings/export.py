@@ -1,7 +1,7 @@
-"""``loaderwatch export``: the newest part of a run as one small file, to show it to somebody else.
+"""``loaderwatch export``: the newest part of a run as one small file for another person.
 
-``loaderwatch analyze FILE`` reads it. It holds what the page shows: script, arguments, paths, host names and stacks; with
-``--redact`` these are replaced, and what stays are numbers, line numbers, and names of functions and classes.
+``loaderwatch analyze FILE`` reads it. It holds what the page shows: script, arguments, paths, host names and
+stacks. With ``--redact`` these are replaced; numbers, line numbers, and names of functions and classes stay.
 """
 
 from __future__ import annotations

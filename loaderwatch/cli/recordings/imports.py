@@ -1,7 +1,7 @@
-"""``loaderwatch import``: recorded runs, each as a whole, into the store of the server that is up, or into the data directory.
+"""``loaderwatch import``: brings recorded runs into the running server's store or into the data directory.
 
-It takes what ``loaderwatch export`` and the page's download of a recording write (.lwrec), and the .duckdb files that a server
-without ``--store`` keeps. A run that is there already is left as it is.
+It takes the .lwrec files that ``loaderwatch export`` and the page's download write, and the .duckdb files
+that a server without ``--store`` keeps. An existing run is not changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAGIC: Final = "*?["
 
 
 class Differs(LoaderwatchError):
-    """A run is there already, and is another than the one that was to be brought in."""
+    """A run with this id already exists and differs from the one to import."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
@@ -40,24 +40,24 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Bring in the run of each file, and return the exit code: 1 if one of them could not be.
+    """Import the run of each file; return the exit code: 1 if an import failed.
 
     Raises:
         ConfigError: there is no such file.
-        ServerError, StoreError: the place for the runs cannot be used.
+        ServerError, StoreError: the place for the runs is unusable.
     """
     files = [file for name in args.files for file in _named(name)]
     failed = 0
     with _destination(args.data_dir) as place:
         for number, file in enumerate(files, 1):
             try:
-                said = _bring(file, place)
+                result_line = _bring(file, place)
             except LoaderwatchError as error:
                 failed += 1
                 why = one_line(str(error))
                 print(in_own_language("file-not-imported", file=str(file), why=why), file=sys.stderr)
                 continue
-            print(f"[{number}/{len(files)}] {said}", flush=True)
+            print(f"[{number}/{len(files)}] {result_line}", flush=True)
     return 1 if failed else 0
 
 
@@ -71,16 +71,16 @@ def _named(name: str) -> list[Path]:
     if is_file(path):
         return [path]
     if is_folder(path):
-        found = [each for each in path.iterdir() if each.suffix in FILES and is_file(each)]
+        matching = [file for file in path.iterdir() if file.suffix in FILES and is_file(file)]
     elif any(sign in name for sign in _MAGIC):
         anchor = path.absolute().anchor
         pattern = str(path.absolute().relative_to(anchor))
-        found = [each for each in Path(anchor).glob(pattern) if is_file(each)]
+        matching = [file for file in Path(anchor).glob(pattern) if is_file(file)]
     else:
         raise ConfigError(f"there is no file or folder {name}")
-    if not found:
+    if not matching:
         raise ConfigError(f"there are no {' or '.join(FILES)} files at {name}")
-    return sorted(found)
+    return sorted(matching)
 
 
 @contextmanager
@@ -99,10 +99,10 @@ def _destination(data_dir: Path | None) -> Iterator[Destination]:
 
 
 def _bring(file: Path, place: Destination) -> str:
-    """Bring in the run of a file, and return what is said of it.
+    """Import the run of a file and return a line about it.
 
     Raises:
-        LoaderwatchError: it cannot be read or stored, or a run of its id is there that differs; nothing of it stays.
+        LoaderwatchError: the file is unreadable or not storable, or its run exists and differs.
     """
     if place.holds_file(file):
         return in_own_language("file-lies-there", run=file.stem)
@@ -112,7 +112,8 @@ def _bring(file: Path, place: Destination) -> str:
             if known == moved.fingerprint():
                 return in_own_language("run-is-there", run=_title(moved))
             raise Differs(
-                f"run {moved.run_id} is there already and differs; it stays as it is. Delete it first to have this one"
+                f"run {moved.run_id} is there already and differs; it stays as it is."
+                " Delete it first to have this one"
             )
         arrival = place.arrive(moved.run_id)
         try:

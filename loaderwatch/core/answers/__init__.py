@@ -25,14 +25,27 @@ from loaderwatch.core.answers.basics import (
     Verdict,
     VerdictSeverity,
 )
-from loaderwatch.core.answers.charts import Epoch, Fetches, Heatmap, Series, SlowSample
+from loaderwatch.core.answers.charts import (
+    Epoch,
+    EpochParts,
+    Fetches,
+    Heatmap,
+    LoaderEpochs,
+    Mark,
+    MarkKind,
+    Series,
+    SlowSample,
+)
 from loaderwatch.core.answers.comparison import (
     ComparedRun,
     Comparison,
     Difference,
     Estimate,
     Judgement,
+    LoaderOption,
+    LoaderSetting,
     Setting,
+    WhatIf,
 )
 from loaderwatch.core.answers.current_state import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.findings import Finding, Folded, Followed
@@ -51,8 +64,6 @@ from loaderwatch.core.answers.runs import (
     ServerFacts,
     Summary,
 )
-from loaderwatch.core.answers.settings import LoaderOption, LoaderSetting, WhatIf
-from loaderwatch.core.answers.timeline import EpochParts, LoaderEpochs, Mark, MarkKind
 from loaderwatch.core.message import Param, Text
 
 __all__ = [

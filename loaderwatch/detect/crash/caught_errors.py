@@ -17,9 +17,7 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.death_traces import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.finding import Explanation, Finding, observed, who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"

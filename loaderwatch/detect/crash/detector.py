@@ -10,27 +10,179 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
 
 import numpy as np
 
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.ending import SIGKILL
-from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.crash import failed_sample, full_disk, late_sample
+from loaderwatch.core.facts import Call, FailedSample, LoaderInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.death_traces import (
     could_not_start,
     output_evidence,
+    sample_at_death,
     stopped,
     uncaught,
+    worker_of,
     workers_began,
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Explanation, Finding, observed
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+
+MOST_FAILED_SAMPLES_NAMED: Final = threshold(8, "samples", "chosen: more names make a title unreadable")
+
+
+def failed_fetch(rank: RankWindow) -> Explanation | None:
+    """Explain a death by an error from reading or collating samples; None if no fetch raised the error."""
+    failed = rank.process.failed
+    if failed is None:
+        return None
+    at = failed.at
+    params: dict[str, Param] = {
+        "worker": failed.worker if failed.worker >= 0 else None,
+        "loader": None,
+        "file": PurePath(at.file).name if at is not None else None,
+        "line": at.line if at is not None else None,
+        "function": at.function if at is not None else None,
+        "error": failed.error.rstrip(".") if failed.error else None,
+        "advice": _advice(failed),
+    }
+    indices = [] if failed.counted else [index for index in failed.indices if isinstance(index, int)]
+    loader = rank.loader(failed.loader)
+    if loader is not None:
+        params["loader"] = loader.name
+    rule, named = _named(failed)
+    return Explanation(
+        "",
+        0.95,
+        rule=rule,
+        params={**params, **named},
+        worker=failed.worker if failed.worker >= 0 else None,
+        sample_indices=indices[:MOST_FAILED_SAMPLES_NAMED],
+        evidence=[] if at is None else [observed("failed-in", _line(at), "text")],
+    )
+
+
+def _line(at: Call) -> Text:
+    return Text("code-line", {"file": at.file, "line": at.line, "function": at.function})
+
+
+def _named(failed: FailedSample) -> tuple[str, dict[str, Param]]:
+    """Return the rule, and the samples that raised the error as far as they are known."""
+    if failed.samples == 1:
+        index = failed.indices[0] if failed.indices else None
+        return "sample-raised-error", {"sample": index, "key": repr(index), "counted": failed.counted}
+    first = failed.indices[:MOST_FAILED_SAMPLES_NAMED]
+    return (
+        "collating-raised-error" if failed.collating else "batch-raised-error",
+        {
+            "samples": ", ".join(map(str, first)) if first else None,
+            "more": max(0, failed.samples - len(first)),
+        },
+    )
+
+
+def _advice(failed: FailedSample) -> str:
+    """Return the advice: "collate" alone, read a stream "up-to" the sample, or read the sample "alone"."""
+    if failed.collating:
+        return "collate"
+    return "up-to" if failed.counted or not failed.indices else "alone"
+
+
+# The C library's name for the signals that the timer sends to a worker. Nobody else uses them on workers.
+TIMER_SIGNAL: Final = "Real-time signal"
+_ERROR: Final = re.compile(r"uncaught SampleTimeout\b")
+_WORDS: Final = re.compile(
+    r".*SampleTimeout: (?P<what>.+? than .+?)\. (?P<rest>.*?)(?: Look at| Give that|$)", re.DOTALL
+)
+
+
+def late_sample_error(rank: RankWindow, text: str) -> Explanation | None:
+    """Explain a death by SampleTimeout from the last words; None if the error was another one."""
+    if not _ERROR.match(text):
+        return None
+    words = _WORDS.match(text)
+    rows = rank.table("sample_timeouts")
+    indices = [int(index) for index in rows["index"][-1:] if index >= 0]
+    return Explanation(
+        "",
+        0.95,
+        rule="sample-took-too-long",
+        params={
+            "error_says": words["what"] if words else None,
+            "error_adds": words["rest"] if words else None,
+        },
+        worker=int(rows["worker"][-1]) if rows["worker"].size and rows["worker"][-1] >= 0 else None,
+        sample_indices=indices,
+    )
+
+
+def late_sample_signal(rank: RankWindow, pid: int) -> Explanation:
+    """Explain a worker killed by the timer's signal while the training loop was elsewhere."""
+    worker = worker_of(rank, pid)
+    index = sample_at_death(worker)
+    return Explanation(
+        "",
+        0.9,
+        rule="worker-ended-at-slow-sample",
+        params={
+            "process": "worker",
+            "worker": worker.worker if worker is not None else None,
+            "pid": pid,
+            "sample": index,
+        },
+        worker=worker.worker if worker is not None else None,
+        pid=pid,
+        sample_indices=[] if index is None else [index],
+    )
+
+
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+# torch.save's errors for a file that it could not write to the end, for any reason. torch.load has others.
+_CUT_FILE: Final = re.compile(r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing")
+_OF_A_LOADER: Final = re.compile(
+    r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE
+)
+FULL_SHM_RATIO: Final = threshold(0.9, "ratio", "chosen: a fuller /dev/shm may be what ran out of space")
+
+
+def full_disk_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explanation | None:
+    """Explain a death because the training process could not write; None if not, or if /dev/shm was full."""
+    cut = _CUT_FILE.search(text) is not None
+    if not cut and (not _FULL.search(text) or _OF_A_LOADER.search(text) or _may_be_shm(rank, host)):
+        return None
+    path = host.info.filling_disk if host is not None else None
+    left_bytes = host.newest("filling_disk_free_bytes") if host is not None else math.nan
+    return Explanation(
+        "S56",
+        0.9 if path or not cut else 0.7,
+        rule="disk-full",
+        params={
+            "path": path or None,
+            "sure": bool(path) or not cut,
+            "cut": cut,
+            "left_bytes": left_bytes if math.isfinite(left_bytes) else None,
+        },
+    )
+
+
+def _may_be_shm(rank: RankWindow, host: HostWindow | None) -> bool:
+    """Whether /dev/shm may have been full: it was nearly full, or workers were just starting."""
+    if not any(loader.num_workers for loader in rank.process.loaders):
+        return False
+    if not rank.table("steps")["rank"].size:
+        return True
+    total, used = (
+        host.newest(f"shm_{name}_bytes") if host is not None else math.nan for name in ("total", "used")
+    )
+    return not used < FULL_SHM_RATIO * total
+
 
 CODE = "crashed"
 _SHM = re.compile(
@@ -73,16 +225,16 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     """Return why a process died. A resource that ran out is a better reason than the sample being read."""
     if stopped(rank.process):
         return None  # Ctrl-C ends the workers too, and SIGTERM is not sent by the out-of-memory killer
-    return _known_reason(rank, host) or failed_sample.of_its_fetch(rank)
+    return _known_reason(rank, host) or failed_fetch(rank)
 
 
 def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
-    late_reason = late_sample.of_its_error(rank, text)
+    late_reason = late_sample_error(rank, text)
     if late_reason is not None:
         return late_reason
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
-    no_room = full_disk.of_its_error(rank, host, text)
+    no_room = full_disk_error(rank, host, text)
     if no_room is not None:
         return no_room
     if _SHM.search(text) and multi:
@@ -93,8 +245,8 @@ def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | No
     if full is not None:
         return full
     by_signal = _KILLED.search(text)
-    if by_signal and by_signal["signal"].startswith(late_sample.TIMER_SIGNAL):
-        return late_sample.of_its_signal(rank, int(by_signal["pid"]))
+    if by_signal and by_signal["signal"].startswith(TIMER_SIGNAL):
+        return late_sample_signal(rank, int(by_signal["pid"]))
     if by_signal:
         return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
     kills = oom_kills(host)

@@ -9,7 +9,7 @@ import numpy as np
 from loaderwatch.core.answers import Param
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.death_traces import loader_of, sample_at_death, worker_of
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.window import HostWindow, RankWindow
 

@@ -71,7 +71,7 @@ class Ended(Protocol):
 def detect(run: RunEvidence) -> list[Finding]:
     """Return the finding for a run in which a process died; none if no alert is needed.
 
-    No alert is needed if another rule names the reason, or if the run hung until its end and that was reported.
+    No alert is needed if another rule names the reason, or if the run hung until its end and was reported.
     """
     window = run.window
     dead = [rank for rank in window.ranks.values() if died(rank.process)]

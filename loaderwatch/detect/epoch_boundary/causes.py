@@ -13,7 +13,7 @@ from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.statistics import mean
 

@@ -23,12 +23,10 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Explanation, Finding, observed, who
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import CRITICAL_RATIO, NEWEST_EPOCHS, WARNING_RATIO, Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 

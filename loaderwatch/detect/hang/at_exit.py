@@ -14,8 +14,7 @@ from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang.expected_standstills import AT_WORK_FACTOR, serves
-from loaderwatch.detect.hang.loader_hang_causes import blocked
-from loaderwatch.detect.hang.phase_waits import loader_evidence, loader_name
+from loaderwatch.detect.hang.loader_hang_causes import blocked, loader_evidence, loader_name
 from loaderwatch.detect.measures.other_work import children_work, threads_work
 from loaderwatch.detect.measures.progress import (
     WORKER_IDLE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.answers import Param
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.facts import LoaderInfo, SpanInfo, StackDump
 from loaderwatch.core.system import (
     CHILD_FUNCTIONS,
@@ -16,11 +16,33 @@ from loaderwatch.core.system import (
     waits_in,
 )
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.hang.phase_waits import workers_of
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
 from loaderwatch.detect.window import RankWindow
+
+
+def loader_name(rank: RankWindow, span: SpanInfo) -> str | None:
+    """Return the name of the span's loader, as attached or found in the script; None if unknown."""
+    loader = rank.loader(span.loader)
+    return None if loader is None else loader.name
+
+
+def workers_of(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """Return the workers of the span's loader; if the loader is unknown, the workers of all loaders."""
+    return [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
+
+
+def loader_evidence(rank: RankWindow, span: SpanInfo) -> Text:
+    """Return the span's loader as evidence: its name, or "the loader"."""
+    return Text("hang-loader", {"loader": loader_name(rank, span)})
+
+
+def evaluates(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the span's loader feeds an evaluation: a validation or a test."""
+    loader = rank.loader(span.loader)
+    return loader is not None and loader.role == "eval"
+
 
 _WAITERS: Final = threshold(8, "frames", "chosen: one of the innermost shows what kind of thread is awaited")
 # Parts of the names of kernel functions in which a process waits for a file system or a disk.

@@ -12,8 +12,7 @@ import msgspec
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence, observed
+from loaderwatch.detect.finding import Explanation, Finding, known_evidence, observed
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.expected_standstills import (
     AT_WORK_FACTOR,

@@ -11,7 +11,7 @@ from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import observed
-from loaderwatch.detect.hang.phase_waits import loader_name
+from loaderwatch.detect.hang.loader_hang_causes import loader_name
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
     Stuck,

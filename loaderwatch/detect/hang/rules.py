@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loaderwatch.core.facts import AT_END, OPEN_SPAN
-from loaderwatch.detect.hang import at_exit, collectives, left_behind, loader_hang_causes, outside_loops
+from loaderwatch.detect.hang import at_exit, collectives, loader_hang_causes, outside_loops
 from loaderwatch.detect.rule import Rule
 
 RULES: Final = (
@@ -43,7 +43,7 @@ RULES: Final = (
     Rule("thread-outlives-script", "S53", at_exit.finding, AT_END),
     Rule("library-outlives-script", "S53", at_exit.finding, AT_END),
     # Ranks wait for each other.
-    Rule("unequal-batches-per-rank", "S44", left_behind.left_behind),
+    Rule("unequal-batches-per-rank", "S44", collectives.left_behind),
     Rule("unequal-forward-passes", "S46", collectives.detect, OPEN_SPAN),
     Rule("ranks-in-different-collectives", "S45", collectives.detect, OPEN_SPAN),
     Rule("rank-destroys-its-group", "S45", collectives.detect, OPEN_SPAN),

@@ -1,1 +1,1 @@
-"""From findings to what people are told: merged over time, folded under their cause, one sentence."""
+"""From findings to alerts: merged over time, effects under their cause, and one sentence that comes first."""

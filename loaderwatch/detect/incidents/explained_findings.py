@@ -1,8 +1,8 @@
-"""Folding: one cause gives one alert, and the other findings that it explains lie under it.
+"""Which findings explain which: one cause gives one alert, and the findings that it explains go under it.
 
-Within a window ``fold`` puts effects under their cause. Over time the tracker asks ``explains`` whether a new
-finding is what an open incident was leading up to (it then takes that incident over), or only another effect
-of it.
+Within a window, ``fold`` puts effects under their cause. Over time, the tracker asks ``explains`` in both
+directions. If a new finding explains an open incident, it takes the incident over. If the incident explains
+the finding, the finding becomes one more effect of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from loaderwatch.core.from_records import from_records
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded, Texts
 
-MOST_FOLDED: Final = threshold(8, "findings", "chosen: bounds what lies under one alert")
+MOST_FOLDED: Final = threshold(8, "findings", "chosen: limits how many explained findings one alert lists")
 PROVEN_PART: Final = threshold(
-    0.5, "ratio", "chosen: of a GPU's idle time; a rank that cost 8 % had hidden a GPU that idled for 49 %"
+    0.5, "ratio", "chosen: of a GPU's idle time; a rank that cost 8 % hid a GPU that idled for 49 %"
 )
 
 
@@ -31,7 +31,7 @@ def explains(cause: Finding, effect: Finding) -> bool:
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of one window that no other one explains, with those they explain under them."""
+    """Return the findings of a window that no other one explains, each with the findings it explains."""
     above = {
         effect.key: cause
         for effect in findings
@@ -40,7 +40,7 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
     under: dict[str, list[Finding]] = {}
     for finding in findings:
         top = finding
-        for _ in above:  # up to the cause of the cause, at most as often as there are causes
+        for _ in above:  # climbs to the cause of the cause; ends after as many rounds as there are causes
             top = above.get(top.key, top)
         if top is not finding:
             under.setdefault(top.key, []).append(finding)
@@ -48,10 +48,10 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def absorb(cause: Finding, effects: Iterable[Finding], warned_s: float | None = None) -> Finding:
-    """Return the cause with these effects folded under it. It is as grave, and costs as much, as the worst.
+    """Return the cause with these effects. Its severity and cost become those of the worst of them.
 
     A fast-forward keeps its own severity and cost: a resumed run is only a remark, however long its loop
-    waits meanwhile. ``warned_s`` is for how many seconds the effects had been an alert, as in ``Folded``.
+    waits. ``warned_s`` is how long the effects had been an alert, in seconds, as in ``Folded``.
     """
     for effect in effects:
         cause = msgspec.structs.replace(
@@ -66,9 +66,9 @@ def absorb(cause: Finding, effects: Iterable[Finding], warned_s: float | None = 
 
 
 def joined(old: Iterable[Folded], new: Iterable[Folded], key: str) -> list[Folded]:
-    """Return both lists as one, with the newer entry for each key and none for ``key`` itself.
+    """Return both lists as one, with the newer entry of each key and without an entry for ``key`` itself.
 
-    An entry keeps its earliest beginning, its gravest severity and what it warned; ``MOST_FOLDED`` entries
+    An entry keeps its earliest begin, its gravest severity and its ``warned_s``. The newest ``MOST_FOLDED``
     stay.
     """
     by_key = {folded.key: folded for folded in old}
@@ -98,14 +98,14 @@ def _folded(finding: Finding, warned_s: float | None) -> Folded:
 # ---- the table: what explains what
 
 Condition: TypeAlias = Callable[[Finding, Finding], bool]
-"""Whether a cause and an effect have something to do with each other."""
+"""Whether a cause and an effect are related."""
 
 
 @dataclass(frozen=True)
 class Explains:
-    """One row: findings of one family explain findings of another one, where every condition holds.
+    """One row: findings of one family explain findings of another family if every condition holds.
 
-    ``causes`` and ``effects`` are numbers of scenarios; "" stands for all of the family.
+    ``causes`` and ``effects`` are numbers of scenarios; "" means all of the family.
     """
 
     cause: str  # the family's code
@@ -129,7 +129,7 @@ def same_rank(cause: Finding, effect: Finding) -> bool:
 
 
 def other_rank(cause: Finding, effect: Finding) -> bool:
-    """Whether they are about different ranks: those that wait, and the one they wait for."""
+    """Whether they are about different ranks: the effect about ranks that wait for the cause's rank."""
     return cause.rank != effect.rank
 
 
@@ -144,7 +144,7 @@ def same_loader(cause: Finding, effect: Finding) -> bool:
 
 
 def same_trouble(cause: Finding, effect: Finding) -> bool:
-    """Whether two loaders suffer from one scenario; the first loader speaks for all."""
+    """Whether two loaders have the same scenario; the finding with the smaller key is then the cause."""
     return cause.scenario == effect.scenario and cause.key < effect.key
 
 
@@ -189,7 +189,7 @@ def effect_is_across_ranks(cause: Finding, effect: Finding) -> bool:
 
 
 def effect_is_not_after_the_model(cause: Finding, effect: Finding) -> bool:
-    """Whether the GPU idles before the model or within it, where copies can be to blame."""
+    """Whether the GPU idles before or within the model, where copies can be the cause."""
     return effect.aspect not in ("other", "pauses", "optimizer")
 
 
@@ -204,20 +204,20 @@ def costs_as_much(cause: Finding, effect: Finding) -> bool:
 
 
 def costs_half(cause: Finding, effect: Finding) -> bool:
-    """Whether the cause can take half of the effect's share of the time."""
+    """Whether the cause can account for half of the effect's share of the time."""
     cost, whole = cause.gain_ceiling_ratio, effect.gain_ceiling_ratio
     return cost is None or whole is None or cost >= PROVEN_PART * whole
 
 
 OWN_CODE: Final = "S26 S52 S53"
-"""Standstills of a process in its own code."""
+"""Standstills of a process in the user's own code."""
 IN_LOADER: Final = "S22 S35 S36 S37 S41 S44 S45 S46 S47"
 """All other standstills."""
 OF_THE_HOST: Final = "S03 S04 S05 S06 S07 S09 S10 S14"
-"""Causes that lie in the machine or in the job's settings."""
+"""Causes in the machine or in the job's settings."""
 
 EXPLANATIONS: Final = (
-    # A forecast has come true.
+    # A forecast came true.
     Explains("crashed", "running-out", "S40", "S40", (same_rank,)),
     Explains("crashed", "running-out", "S37", "S24", (same_host,)),
     Explains("crashed", "running-out", "S39", "S39", (same_host,)),
@@ -225,7 +225,7 @@ EXPLANATIONS: Final = (
     Explains("hung", "running-out", "S37", "S24 S39 S40", (cause_is_critical, same_host)),  # pytorch#25691
     Explains("hung", "running-out", "S41", "S39 S40", (cause_is_critical, same_host)),
     Explains("running-out", "input-bound", "S24", "S09", (cause_alerts, same_host)),
-    # A rank has died, or fails again and again.
+    # A rank died, or fails again and again.
     Explains("crashed", "hung", where=(same_rank,)),
     Explains("crashed", "caught-error", where=(same_rank,)),
     Explains(
@@ -242,7 +242,7 @@ EXPLANATIONS: Final = (
     Explains("hung", "slow-step", OWN_CODE, "S26", (cause_alerts,)),
     Explains("slow-step", "hung", "S26", OWN_CODE, (effect_is_a_remark,)),
     Explains("input-bound", "hung", "", IN_LOADER, (cause_alerts, effect_is_a_remark, same_rank)),
-    # A resumed run reads what it has seen already, and has not trained yet.
+    # A resumed run skips batches that it has seen already, and does not train yet.
     Explains("fast-forward", "input-bound", where=(same_loader,)),
     Explains("fast-forward", "epoch-boundary", where=(cause_goes_on,)),
     Explains("fast-forward", "gpu-sawtooth", where=(cause_goes_on,)),
@@ -263,7 +263,7 @@ EXPLANATIONS: Final = (
     ),
     Explains("input-bound", "slow-step", "S43", "S26", (other_rank,)),
     Explains("input-bound", "gpu-sawtooth", "S43", "", (other_rank,)),
-    # Long steps. A GPU that idles within steps is no reason for the idling, and long steps are what the GPU sees.
+    # Long steps. A GPU that idles within steps itself explains only S26.
     Explains("slow-step", "input-bound", "S14", "S14", (same_rank,)),
     Explains("slow-step", "slow-step", "S25 S26 S27", "S48", (cause_alerts, same_rank)),
     Explains("slow-step", "slow-step", "S27", "S25", (same_rank, costs_as_much)),

@@ -1,8 +1,8 @@
-"""Incidents: the findings of successive windows, merged over time. Alerts are made of them.
+"""Incidents: the findings of successive windows, merged over time. Alerts are made from them.
 
-An incident is one cause, not one key: a finding that explains an open incident takes it over instead of
-opening another (a slow sample turns out to hang, /dev/shm that was too small kills the run), and one that an
-open incident explains is folded into that.
+An incident is one cause, not one key. A finding that explains an open incident takes it over instead of
+opening another one: a slow sample turns out to hang, or a full /dev/shm kills the run. A finding that an open
+incident explains is added to that incident.
 """
 
 from __future__ import annotations
@@ -19,31 +19,29 @@ from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.incidents.explained_findings import absorb, explains, graver, joined
 
 MOST_INCIDENT_SAMPLES: Final = threshold(
-    64, "samples", "chosen: bounds the sample indices that an incident keeps over its life"
+    64, "samples", "chosen: limits the sample indices that an incident keeps"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
-    """The patience with a finding: windows until it is an incident, seconds of absence until that is over."""
+    """How long a finding must last to open an incident, and how long it must be absent to close it."""
 
     windows: int  # consecutive updates with the finding before its incident opens
     gap_s: float  # seconds without the finding before its incident closes
 
 
-WINDOWS_TO_OPEN: Final = threshold(3, "windows", "chosen: one or two windows may show a wait that passes")
+WINDOWS_TO_OPEN: Final = threshold(3, "windows", "chosen: a wait in one or two windows may pass by itself")
 OPENS_AT_ONCE: Final = threshold(
-    1, "windows", "chosen: whole epochs and the age of a hang were waited for already; a death is one event"
+    1, "windows", "chosen: these findings waited for whole epochs or an age already; a death is one event"
 )
-GAP_S: Final = threshold(5.0, "s", "chosen: an incident stays open through gaps that are shorter")
-BOUNDARY_GAP_S: Final = threshold(10.0, "s", "chosen: epoch boundaries show less often than waits")
+GAP_S: Final = threshold(5.0, "s", "chosen: an incident stays open through shorter gaps")
+BOUNDARY_GAP_S: Final = threshold(10.0, "s", "chosen: epoch boundaries come less often than waits")
 STANDSTILL_GAP_S: Final = threshold(
-    2.0, "s", "chosen: what moves again hangs no more; a dead process stays dead"
+    2.0, "s", "chosen: a rank that moves again is no longer hung; a dead one stays dead"
 )
-EVALUATION_GAP_S: Final = threshold(300.0, "s", "chosen: it may take so long until the next evaluation")
-FORECAST_GAP_S: Final = threshold(
-    15.0, "s", "chosen: a forecast wavers, and what it foretells may come meanwhile"
-)
+EVALUATION_GAP_S: Final = threshold(300.0, "s", "chosen: the next evaluation may be so far away")
+FORECAST_GAP_S: Final = threshold(15.0, "s", "chosen: a forecast wavers, and may come true in the meantime")
 
 HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "input-bound": Hysteresis(WINDOWS_TO_OPEN, GAP_S),
@@ -56,17 +54,15 @@ HYSTERESIS: Final[dict[str, Hysteresis]] = {
 }
 DEFAULT_HYSTERESIS: Final = Hysteresis(WINDOWS_TO_OPEN, GAP_S)
 SURE_FOR_S: Final = threshold(
-    15.0,
-    "s",
-    "chosen: a less sure rule of the same scenario waits so long for the surer one to be found again",
+    15.0, "s", "chosen: so long a surer rule of one scenario may be absent before another replaces it"
 )
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause over its life. ``finding`` is the merged state; ``closed_ns`` None while it goes on."""
+    """One cause over its life. ``finding`` is the merged state, ``closed_ns`` None while it is open."""
 
     id: str
-    key: str  # the finding's; it changes when a finding of another key takes the incident over
+    key: str  # the key of its finding; changes when a finding with another key takes the incident over
     finding: Finding
     opened_ns: int
     updated_ns: int
@@ -75,9 +71,9 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The incidents that one update opened, updated and closed. An incident is in one list at most.
+    """The incidents that one update opened, updated and closed. An incident is in at most one list.
 
-    ``absent`` are the ids of open incidents that the window did not show any more; they close if that lasts.
+    ``absent`` holds the ids of open incidents without a finding in this window. They close if that lasts.
     """
 
     opened: list[Incident]
@@ -99,9 +95,9 @@ class Tracker:
         self.run_id = run_id
         self._waiting: dict[str, _Waiting] = {}
         self._open: dict[str, Incident] = {}
-        self._seen_ns: dict[str, int | None] = {}  # when last found; None: restored, not judged yet
-        self._told_ns: dict[str, int] = {}  # when that was last found which is told of an incident
-        self._dead: set[tuple[str, int | None]] = set()  # crashes that people were told of, by key and pid
+        self._seen_ns: dict[str, int | None] = {}  # when last seen; None: restored, not judged yet
+        self._told_ns: dict[str, int] = {}  # when what the incident reports was last found
+        self._dead: set[tuple[str, int | None]] = set()  # crashes that were reported, by key and pid
 
     @property
     def incidents(self) -> list[Incident]:
@@ -109,7 +105,7 @@ class Tracker:
         return sorted(self._open.values(), key=lambda incident: incident.opened_ns)
 
     def restore(self, incidents: Iterable[Incident]) -> None:
-        """Take up the open incidents that an earlier process left; of closed ones remember the crashes."""
+        """Take over the open incidents of an earlier process, and remember the crashes among the others."""
         for incident in incidents:
             self._note_crash(incident.finding)
             if incident.closed_ns is None:
@@ -118,7 +114,7 @@ class Tracker:
                 self._told_ns[incident.key] = incident.updated_ns
 
     def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
-        """Take in the findings of the window that ends at ``now_ns`` (UTC); return what that changed."""
+        """Add the findings of the window that ends at ``now_ns`` (UTC); return what changed."""
         by_key = _strongest(findings)
         touched: dict[str, Incident] = {}  # by the incident's id
         for finding in by_key.values():
@@ -132,7 +128,7 @@ class Tracker:
             for key in [key for key in self._open if key not in by_key]
             if (incident := self._release(key, now_ns)) is not None
         ]
-        going_on = [each for each in touched.values() if all(each.id != gone.id for gone in closed)]
+        going_on = [known for known in touched.values() if all(known.id != gone.id for gone in closed)]
         return Changes(
             opened=[incident for incident in going_on if incident.opened_ns == now_ns],
             updated=[incident for incident in going_on if incident.opened_ns != now_ns],
@@ -141,16 +137,15 @@ class Tracker:
         )
 
     def close_all(self, now_ns: int) -> Changes:
-        """Close everything that is open at ``now_ns`` (UTC), as the run is over; return what that changed."""
+        """Close all open incidents at ``now_ns`` (UTC), because the run is over; return what changed."""
         closed = [self._close(key, now_ns, now_ns) for key in list(self._open)]
         self._waiting.clear()
         return Changes([], [], closed)
 
     def _place(self, finding: Finding, now_ns: int) -> Incident | None:
-        """Return the incident that a finding belongs to, as it is now.
+        """Return the updated incident that a finding belongs to.
 
-        None while the finding has not held for long enough, or when it is a crash that people have been told
-        of.
+        None if the finding has not lasted long enough yet, or is a crash that was reported already.
         """
         key = finding.key
         if finding.is_past:
@@ -178,7 +173,7 @@ class Tracker:
         )
 
     def _hold(self, key: str, finding: Finding) -> Finding | None:
-        """Return the finding once it has held for long enough, None before that."""
+        """Return the finding if it has lasted long enough, else None."""
         waiting = self._waiting.get(key)
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(0, finding)
@@ -210,16 +205,16 @@ class Tracker:
             self._dead.add((finding.key, finding.pid))
 
     def _explaining(self, finding: Finding) -> Incident | None:
-        """Return the open incident of which this finding is one more effect; None if there is none."""
-        return next((each for each in self.incidents if explains(each.finding, finding)), None)
+        """Return the open incident that explains this finding; None if there is none."""
+        return next((incident for incident in self.incidents if explains(incident.finding, finding)), None)
 
     def _explained(self, finding: Finding) -> Incident | None:
-        """Return the gravest, then oldest, open incident that led up to this finding; None without one."""
-        led = [each for each in self.incidents if explains(finding, each.finding)]
-        return max(led, key=lambda each: SEVERITIES[each.finding.severity], default=None)
+        """Return the gravest, then oldest, open incident that this finding explains; None without one."""
+        explained = [incident for incident in self.incidents if explains(finding, incident.finding)]
+        return max(explained, key=lambda incident: SEVERITIES[incident.finding.severity], default=None)
 
     def _take_over(self, incident: Incident, finding: Finding, now_ns: int) -> Incident:
-        """Return the incident as it goes on with this finding, with what it was until now folded under."""
+        """Return the incident with this finding as its cause and its earlier state as an explained effect."""
         old = incident.finding
         warned_s = (now_ns - incident.opened_ns) / 1e9 if old.severity != "info" else None
         del self._open[incident.key], self._seen_ns[incident.key]
@@ -248,21 +243,22 @@ class Tracker:
         finding = _ended(incident.finding, incident.updated_ns, ended_ns)
         return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns, closed_ns=now_ns)
 
-    def _is_surer(self, incident: Incident, new: Finding, now_ns: int) -> bool:
-        """Whether what was found before says more of the incident than a new finding does.
+    def _wavers(self, incident: Incident, new: Finding, now_ns: int) -> bool:
+        """Whether a less sure rule of the same scenario is found for a moment only.
 
-        Another rule of the same scenario may be found for a moment, where what the surer one measures wavers.
+        The measurements of the surer rule waver. Until it is gone for long, cause and severity stay.
         """
         old = incident.finding
-        if old.scenario != new.scenario:
-            return new.confidence <= old.confidence
         lately = now_ns - self._told_ns[incident.key] < SURE_FOR_S * 1e9
-        return old.rule != new.rule and new.confidence < old.confidence and lately
+        is_less_sure = old.rule != new.rule and new.confidence < old.confidence
+        return old.scenario == new.scenario and is_less_sure and lately
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
         old = incident.finding
+        wavers = self._wavers(incident, new, now_ns)
         is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
-        keep_old = not is_graver and self._is_surer(incident, new, now_ns)
+        is_surer = old.scenario != new.scenario and new.confidence <= old.confidence
+        keep_old = wavers or (is_surer and not is_graver)
         base = old if keep_old else new
         if not keep_old:
             self._told_ns[incident.key] = now_ns
@@ -271,7 +267,7 @@ class Tracker:
             indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INCIDENT_SAMPLES:]
         finding = msgspec.structs.replace(
             base,
-            severity=graver(old.severity, new.severity),
+            severity=old.severity if wavers else graver(old.severity, new.severity),
             began_ns=min(old.began_ns, new.began_ns),
             ended_ns=new.ended_ns,
             sample_indices=indices,
@@ -296,7 +292,7 @@ def _strongest(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def _ended(finding: Finding, updated_ns: int, ended_ns: int) -> Finding:
-    """Return a finding that was last looked at a moment before it ended, with what it lost until then at the same rate."""
+    """Return the finding with its end. Until then it is taken to lose time at the same rate as before."""
     if finding.ended_ns is not None:
         return finding
     lost_s, lasted_s = finding.lost_s, (updated_ns - finding.began_ns) / 1e9
@@ -306,10 +302,10 @@ def _ended(finding: Finding, updated_ns: int, ended_ns: int) -> Finding:
 
 
 def _lost(old: Finding, new: Finding, updated_ns: int, now_ns: int) -> float | None:
-    """Return the seconds lost since the earliest beginning, never less than before; None if neither says.
+    """Return the seconds lost since the earliest begin, never less than before; None if not known.
 
-    A long incident outgrows the window. The new finding then says only what was lost within the window, and
-    its rate carries the sum on.
+    An incident may last longer than the window. Then the new finding knows only the loss within the window,
+    and its rate continues the old sum.
     """
     if old.lost_s is None or new.lost_s is None:
         return old.lost_s if new.lost_s is None else new.lost_s

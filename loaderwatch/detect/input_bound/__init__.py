@@ -1,1 +1,1 @@
-"""The loop waits for data: whether it is a stall, of which kind, and which cause explains it."""
+"""Waits for data: which of them are stalls, of which kind, and from which cause."""

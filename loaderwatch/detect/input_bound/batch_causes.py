@@ -1,9 +1,10 @@
-"""Causes that lie in a fetch beside reading (S12, S25), before it (S15), and in taking the batch (S13, S16, S19, S54).
+"""Causes in a fetch besides reading (S12, S25), before it (S15) and after it (S13, S16, S19, S54).
 
-S15 is the sampler, S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
-the dataset's state, S54 a thread that reads ahead and works on each batch itself. Where a dataset holds millions of Python
-objects, a full collection in a worker walks all of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
-The collector's own clock (``gc.callbacks``) proves it.
+S12 is collating, S13 unpacking, S15 the sampler, S16 the thread that pins memory, and S19 snapshots of the
+dataset's state. S25 is the garbage collector, and S54 a thread that reads ahead and works on each batch
+itself. If a dataset holds millions of Python objects, a full collection in a worker walks all of them. It
+writes to every object, so after a fork it also copies the pages that hold them (pytorch#13246). The
+collector's own clock (``gc.callbacks``) proves it.
 """
 
 from __future__ import annotations
@@ -12,37 +13,31 @@ from typing import Final
 
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence, observed
+from loaderwatch.detect.finding import Explanation, known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import chooses_samples, code_line, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.shared_thresholds import COLLECTOR_PART
 
 COLLATE_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of a fetch; joining the samples costs more than reading all of them"
+    0.5, "ratio", "chosen: of a fetch; then joining the samples costs more than reading all of them"
 )
 COLLATE_FLOOR_S: Final = threshold(
-    0.005, "s", "chosen: of a batch on an idle host; joining that takes less is no trouble"
+    0.005, "s", "chosen: per batch on an idle host; faster joining does no harm"
 )
 SAMPLER_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of a wait without reading or joining, or of the stacks that show the sampler"
 )
 STATEFUL = "StatefulDataLoader"
 PIN_CPU_RATIO: Final = threshold(
-    0.05,
-    "ratio",
-    "of a core; measured: 0.1 to 0.5, as the thread also waits for the workers to hand over memory",
+    0.05, "ratio", "of a core; measured: 0.1 to 0.5, as the thread also waits for memory from workers"
 )
 RARE_SNAPSHOT_STEPS: Final = threshold(
     50, "steps", "chosen: snapshots so far apart are too rare to slow every batch"
 )
 READING_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the time between two batches; a thread that reads for less has mostly other work",
+    0.5, "ratio", "chosen: of the time between two batches; a thread that reads less has mostly other work"
 )
 
 
@@ -77,7 +72,7 @@ def collate(s: Symptoms) -> Explanation | None:
 
 
 def collector(s: Symptoms) -> Explanation | None:
-    """Explain S25: most of what the workers do is collecting garbage; None otherwise."""
+    """Explain S25: the workers spend most of a fetch collecting garbage; None otherwise."""
     fetches = s.pace.fetches
     share = ratio(total(s.pace.collected_s[s.lately]), total(fetches.fetch_s[s.lately]))
     if not share >= COLLECTOR_PART:
@@ -104,19 +99,19 @@ def collector(s: Symptoms) -> Explanation | None:
 
 
 def sampler(s: Symptoms) -> Explanation | None:
-    """Explain S15: choosing the samples of each batch takes longer than reading them, on the training thread; None otherwise.
+    """Explain S15 without workers: choosing the samples takes most of the wait; None otherwise.
 
-    Workers would change nothing: a sampler runs in the training process whatever their number.
+    Workers would not help: the sampler always runs in the training process.
     """
     read_s = mean(s.pace.fetches.fetch_s[s.lately])
-    over = slice(None, -1 if s.pace.open_wait else None)  # what is read in an open wait is not known yet
+    over = slice(None, -1 if s.pace.open_wait else None)  # fetches of an open wait are not known yet
     wait_s = mean(s.pace.wait_s[over])
     choosing_s = wait_s - read_s
     if s.loader.reader or not (wait_s > 0 and choosing_s >= SAMPLER_RATIO * wait_s):
         return None
     return Explanation(
         scenario="S15",
-        confidence=0.96,  # above that of no workers, as which it is told while nothing was fetched yet
+        confidence=0.96,  # more than "no workers" has, the finding before the first fetch is known
         rule="slow-sampler",
         params={"choosing_s": choosing_s, "choosing_ratio": choosing_s / wait_s, "read_s": read_s},
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
@@ -128,7 +123,7 @@ def sampler(s: Symptoms) -> Explanation | None:
 
 
 def sampler_beside_workers(s: Symptoms) -> Explanation | None:
-    """Explain S15 where workers read: as next() takes a batch it asks for the indices of a later one, and stacks show it there."""
+    """Explain S15 with workers: stacks show next() choosing the samples of a later batch; None otherwise."""
     dumps = s.training_stacks(AT_WORK)
     choosing = [dump for dump in dumps if chooses_samples(main_frames(dump))]
     if not choosing or len(choosing) < SAMPLER_RATIO * len(dumps):
@@ -143,7 +138,7 @@ def sampler_beside_workers(s: Symptoms) -> Explanation | None:
 
 
 def collector_of_the_loop(s: Symptoms) -> Explanation | None:
-    """Explain S25: where the training process makes its batches itself, most of the wait is collecting garbage; None otherwise."""
+    """Explain S25 without workers: most of the wait is garbage collection; None otherwise."""
     pace = s.pace
     collected_s = total(pace.wait_collected_s)
     share = ratio(collected_s, pace.lost_s)
@@ -213,7 +208,7 @@ def snapshots(s: Symptoms) -> Explanation | None:
 
 
 def unpacking(s: Symptoms) -> Explanation:
-    """Explain S13: batches lie ready, and the training thread works to unpickle them."""
+    """Explain S13: batches are ready, and the training thread is busy unpickling them."""
     return Explanation(
         scenario="S13",
         confidence=0.85,
@@ -224,11 +219,10 @@ def unpacking(s: Symptoms) -> Explanation:
 
 
 def pin_thread(s: Symptoms) -> Explanation | None:
-    """Explain S16: workers are ahead, the training thread is idle, and the thread that pins memory works.
+    """Explain S16: the workers are ahead, the training thread is idle, and the thread that pins memory works.
 
-    None otherwise. Where other threads compute more than that one, they hold the interpreter's lock and keep
-    it from working, too. Where PyTorch sees no accelerator there is no such thread: pin_memory=True does
-    nothing then.
+    None otherwise, also if other threads compute more: they hold the interpreter's lock and so keep that
+    thread from working. Without an accelerator, pin_memory=True does nothing, and that thread does not exist.
     """
     machine = s.machine
     if not (s.loader.pin_memory and machine.pin_cpu_ratio >= max(PIN_CPU_RATIO, machine.other_cpu_ratio)):
@@ -251,7 +245,7 @@ def pin_thread(s: Symptoms) -> Explanation | None:
 
 
 def works_itself(s: Symptoms) -> Explanation | None:
-    """Explain S54: the loader is ahead of the thread that reads it, which works on each batch itself; None otherwise."""
+    """Explain S54: the loader is ahead, but its reader thread works on each batch; None otherwise."""
     reader = s.loader.reader
     if reader is None or (not s.pace.workers and not s.mean_fetch_s < READING_RATIO * s.iteration_s):
         return None

@@ -1,8 +1,8 @@
-"""Causes of too little CPU for a reasonable loader: S03 to S06 in workers, S14 in the training thread.
+"""Causes that leave a reasonable loader too little CPU: S03 to S06 in workers, S14 in the training thread.
 
-The four of the workers look like decoding that is too expensive (S07): a quota that stops us (S04), an
-affinity mask that puts workers onto each other (S05), threads that fight inside the workers (S06), more
-workers than CPUs (S03).
+The four causes in workers look like expensive decoding (S07). S03 is more workers than CPUs, S04 a quota that
+stops all threads, S05 an affinity mask that puts several workers on one CPU, S06 threads that compete inside
+workers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.other_work import interpreter_held
+from loaderwatch.detect.measures.stacks import code_line
 from loaderwatch.detect.measures.statistics import quantile, ratio
 from loaderwatch.detect.shared_thresholds import STARVED_PART
 
@@ -31,37 +30,32 @@ LONE_THREADS: Final = threshold(
     2, "threads", "a worker has its main thread and the thread that sends its batches"
 )
 HELPER_CPU_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of a worker's CPU time in other threads than the reading one"
+    0.25, "ratio", "chosen: of a worker's CPU time; so much must go to threads other than the reading one"
 )
 FIGHTING_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the usable CPUs; workers that use less do not push each other off, something else does",
+    0.5, "ratio", "chosen: of the usable CPUs; if workers use less, something else keeps them from the CPUs"
 )
 CROWD_FACTOR: Final = threshold(
     1.5, "factor", "chosen: workers, or computing threads of workers, over usable CPUs"
 )
 LONE_CROWD_FACTOR: Final = threshold(
-    2.0,
-    "factor",
-    "chosen: workers of a single loader over usable CPUs; up "
-    "to here the cost of a sample matters, not their number",
+    2.0, "factor", "chosen: workers of one loader over usable CPUs; below it a sample's cost matters more"
 )
 COLLAPSED_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of the machine's CPUs; a mask this small, with all its CPUs in use, is suspect"
+    0.25, "ratio", "chosen: of the machine's CPUs; a mask this small whose CPUs are all busy is suspect"
 )
 MASK_FULL_FACTOR: Final = threshold(
-    1.2, "factor", "chosen: times the CPUs in the mask; workers that together use more are not limited by it"
+    1.2, "factor", "chosen: times the CPUs in the mask; workers that use more together are not limited by it"
 )
 NEIGHBOURS_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of the CPUs that this run may use, in the hands of other programs"
+    0.5, "ratio", "chosen: of this run's usable CPUs; other programs keep so many busy"
 )
 
 
 def quota(s: Symptoms) -> Explanation | None:
     """Explain S04: the control group's quota stops every thread for the rest of each period; None otherwise.
 
-    The mechanism is described in Linux's sched-bwc.rst.
+    Linux's sched-bwc.rst describes the mechanism.
     """
     cpus, machine, workers = s.cpus, s.machine, s.pace.workers or 0
     if not (math.isfinite(machine.quota) and machine.throttled_ratio >= THROTTLED_RATIO):
@@ -103,7 +97,7 @@ def quota(s: Symptoms) -> Explanation | None:
 
 
 def affinity(s: Symptoms) -> Explanation | None:
-    """Explain S05: the workers may run on few CPUs only and take turns (pytorch#101850); None otherwise."""
+    """Explain S05: the workers may run on only a few CPUs and take turns (pytorch#101850); None otherwise."""
     cpus, machine, workers = s.cpus, s.machine, s.workers
     mask = machine.worker_affinity
     full = workers * machine.worker_cpu_ratio <= MASK_FULL_FACTOR * mask and s.crowded
@@ -151,10 +145,8 @@ def affinity(s: Symptoms) -> Explanation | None:
 
 
 def threads(s: Symptoms) -> Explanation | None:
-    """Explain S06: threads of NumPy, OpenCV and others in the workers fight for CPUs; None otherwise.
-
-    PyTorch limits only its own threads in a worker (pytorch#22260).
-    """
+    """Explain S06: threads of NumPy, OpenCV and others in the workers compete for CPUs; None otherwise."""
+    # PyTorch limits only its own threads in a worker (pytorch#22260).
     cpus, machine = s.cpus, s.machine
     helpers = machine.worker_threads - LONE_THREADS
     cpu_s = s.batch_cpu_s
@@ -179,7 +171,7 @@ def threads(s: Symptoms) -> Explanation | None:
             "usable_cpus": cpus.usable,
             "helpers_ratio": share,
         },
-        # The reading thread spins as well while it waits for the others, so its CPU time is no bound.
+        # The reading thread spins while it waits for the other threads, so its CPU time is no bound.
         gain_ceiling_ratio=s.gain(_free_step_s(s)),
         evidence=known_evidence(
             ("threads-of-a-worker", machine.worker_threads, "count"),
@@ -197,7 +189,8 @@ def threads(s: Symptoms) -> Explanation | None:
 def crowd(s: Symptoms) -> Explanation | None:
     """Explain S03: more workers want a CPU than there are CPUs; None otherwise.
 
-    That must be what their fetches are made of: on a full machine workers that sleep lack CPU as well.
+    Their fetches must consist of CPU time or waits for a CPU: on a full machine even workers that sleep lack
+    CPU.
     """
     cpus, machine, workers = s.cpus, s.machine, s.workers
     if not (
@@ -209,10 +202,10 @@ def crowd(s: Symptoms) -> Explanation | None:
         and s.on_or_for_cpu_ratio >= STARVED_PART
     ):
         return None
-    each = max(1, int(cpus.usable / cpus.ranks + 0.01))
-    target = min(each, workers)
+    fair_share = max(1, int(cpus.usable / cpus.ranks + 0.01))
+    target = min(fair_share, workers)
     fetch_s, cpu_s = s.batch_s, s.batch_cpu_s
-    # Fewer workers get no more CPU in all than these do. What comes back is what these burn beside reading.
+    # Fewer workers get no more CPU in total. The gain is the CPU time that the workers spend besides reading.
     load_s = max(cpu_s / (workers * max(machine.worker_cpu_ratio, 0.01)), cpu_s * cpus.ranks / cpus.usable)
     sample_s = ratio(cpu_s, s.samples)
     return Explanation(
@@ -246,7 +239,7 @@ def crowd(s: Symptoms) -> Explanation | None:
 
 
 def starved_training_thread(s: Symptoms) -> Explanation:
-    """Explain S14: batches lie ready, and the training thread is kept from taking them."""
+    """Explain S14: batches are ready, but something keeps the training thread from taking them."""
     held = interpreter_held(s.pace.rank)
     if held is not None:
         return Explanation(
@@ -269,7 +262,8 @@ def starved_training_thread(s: Symptoms) -> Explanation:
     return Explanation(
         scenario="S14",
         confidence=0.5,
-        mild=True,  # a busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work
+        # A busy machine looks the same, and the loader cannot help it: hardly any of the wait is work.
+        mild=True,
         rule="training-thread-without-cpu" if others is None else "cpus-held-by-others",
         params={"ready": s.ready, "wait_s": s.wait_s, "others_cpus": others},
         gain_ceiling_ratio=s.gain(s.step_s),
@@ -277,16 +271,16 @@ def starved_training_thread(s: Symptoms) -> Explanation:
 
 
 def held_by_others(cpus: Cpus) -> float | None:
-    """Return how many CPUs other programs keep busy, if those are many of the CPUs that this run may use; else None.
+    """Return how many CPUs other programs keep busy; None unless they are many of the usable CPUs.
 
-    No change to the loader brings those CPUs back.
+    No change to the loader frees those CPUs.
     """
     many = min(cpus.others, cpus.usable - cpus.ours) >= NEIGHBOURS_RATIO * cpus.usable
     return cpus.others if many else None
 
 
 def _free_step_s(s: Symptoms) -> float:
-    """Return the seconds of a step that no fight for CPUs held up: the 10 % quantile of all steps."""
+    """Return the seconds of a step that no competition for CPUs held up: the 10 % quantile of all steps."""
     return quantile(s.pace.step_s + np.nan_to_num(s.pace.nested_s), 0.1)
 
 

@@ -1,6 +1,6 @@
 """Input-bound: the loop stands still because no batch is there. Code ``input-bound``.
 
-Its scenarios are S01 to S23, S25, S43, S49, S54 and S58.
+Scenarios: S01 to S23, S25, S43, S49, S54 and S58.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from loaderwatch.core.answers import Text
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, who
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO
 
 CODE = "input-bound"
 MOST_WAITING_RANKS: Final = threshold(
-    48, "ranks", "chosen: a close look costs; ranks beyond the worst are only named where they wait as much"
+    48, "ranks", "chosen: limits the costly close look to the worst; others that wait as much are only named"
 )
 
 
@@ -42,7 +41,7 @@ def detect(run: RunEvidence) -> list[Finding]:
                 continue
             for stall in stalls_of(rank, pace):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
-    # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
+    # Ranks without a close look that wait as much: the finding of steady waits names them, too.
     more = [
         rank.rank
         for rank in loud[MOST_WAITING_RANKS:]
@@ -50,16 +49,18 @@ def detect(run: RunEvidence) -> list[Finding]:
     ]
     findings: dict[str, Finding] = {}
     for (loader, spiky), stalls in sorted(groups.items()):  # the steady ones of each loader first
-        found = _finding(run, stalls, [] if spiky else more)
-        other = findings.get(f"{CODE}:{loader}:steady")
+        finding = _finding(run, stalls, [] if spiky else more)
+        steady = findings.get(f"{CODE}:{loader}:steady")
         if (
             spiky
             and _worst(stalls).explanation.steady
-            and (other is None or other.scenario == found.scenario)
+            and (steady is None or steady.scenario == finding.scenario)
         ):
-            # One cause is one alert, whichever of the two waits it makes at the moment.
-            found = other or msgspec.structs.replace(found, key=f"{CODE}:{loader}:steady", aspect="steady")
-        findings[found.key] = found
+            # One cause gives one alert, whichever of the two kinds of wait it causes at the moment.
+            finding = steady or msgspec.structs.replace(
+                finding, key=f"{CODE}:{loader}:steady", aspect="steady"
+            )
+        findings[finding.key] = finding
     return as_dispatch(
         run, list(findings.values()), [stall for stalls in groups.values() for stall in stalls]
     )
@@ -75,9 +76,9 @@ def _finding(run: RunEvidence, stalls: Sequence[Stall], more: list[int]) -> Find
     ranks = run.window.standing_for(sorted([stall.pace.rank.rank for stall in stalls] + more))
     world = run.world_size
     kind = "spikes" if worst.spiky else "steady"
-    found = waited_for(worst, run) if not worst.spiky and len(ranks) == 1 < world else None
-    if found is not None:
-        ranks = sorted([*ranks, *as_slow(worst, run, found)])
+    awaited = waited_for(worst, run) if not worst.spiky and len(ranks) == 1 < world else None
+    if awaited is not None:
+        ranks = sorted([*ranks, *as_slow(worst, run, awaited)])
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         loader=loader.loader,
@@ -101,13 +102,13 @@ def _finding(run: RunEvidence, stalls: Sequence[Stall], more: list[int]) -> Find
         gain_ceiling_ratio=cause.gain_ceiling_ratio,
         stacks=cause.stacks,
     )
-    if found is not None and len(ranks) == 1:
-        return as_straggler(finding, worst, run, found)
+    if awaited is not None and len(ranks) == 1:
+        return as_straggler(finding, worst, run, awaited)
     return finding
 
 
 def _frame(stall: Stall, ranks: list[int], world: int) -> Text:
-    """Return the title: how much of their time which ranks lose, and why."""
+    """Return the title: which ranks lose how much of their time, and why."""
     elapsed_s, between = stall.pace.elapsed_s, bool(stall.pace.loader.between_steps)
     return Text(
         "lost-waiting" if stall.spiky else "waits-between-steps" if between else "waits-for-data",

@@ -1,4 +1,4 @@
-"""S18: one rank reads for all ranks and sends each its batches; the others have no reader of their own."""
+"""S18: one rank reads for all ranks and sends each its batches; the others do not read themselves."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import numpy as np
 
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Finding, observed, who
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, ratio
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
 COUPLED_RATIO: Final = threshold(
-    0.35, "ratio", "chosen: iteration times of ranks that wait for each other differ less"
+    0.35, "ratio", "chosen: the iteration times of ranks that wait for each other differ by less"
 )
 READER_LOOK_BACK_NS: Final = threshold(
     20_000_000_000, "ns", "chosen: a rank without workers and fetches for so long does not read"
@@ -28,7 +27,7 @@ READER_LOOK_BACK_NS: Final = threshold(
 
 
 def as_dispatch(run: RunEvidence, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
-    """Return the findings; if a single rank reads for all, those of steady waits become one S18 finding."""
+    """Return the findings; if one rank reads for all, the findings of steady waits become one of S18."""
     steady = [stall for stall in stalls if not stall.spiky]
     reader = lone_reader(run, steady)
     if reader is None:
@@ -46,7 +45,7 @@ def as_dispatch(run: RunEvidence, findings: Sequence[Finding], stalls: Sequence[
 
 
 def lone_reader(run: RunEvidence, stalls: Sequence[Stall]) -> RankEvidence | None:
-    """Return the rank that alone reads while others wait and read nothing; None if there is no such rank."""
+    """Return the only rank that reads while the others wait and read nothing; None without such a rank."""
     live = run.live_ranks
     if len(live) < 2 or len(live) + len(run.window.summed) < max(rank.process.world_size for rank in live):
         return None
@@ -55,19 +54,19 @@ def lone_reader(run: RunEvidence, stalls: Sequence[Stall]) -> RankEvidence | Non
     if len(reading) == 1:
         reader = reading[0]
     elif not reading and len(named) == len(live):
-        reader = min(live, key=lambda rank: rank.rank)  # a dispatcher reads on the first rank
+        reader = min(live, key=lambda rank: rank.rank)  # Accelerate's dispatcher reads on the first rank
     else:
         return None
     waiting = [stall for stall in stalls if stall.pace.rank.rank != reader.rank]
     if not waiting or any(stall.pace.workers for stall in waiting):
         return None
-    # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
-    theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
+    # While others do one iteration, the reader reads one large batch to split, or up to one per rank.
+    waiting_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
     own = [
         pace.since(reader.made_ns - READER_LOOK_BACK_NS) for pace in reader.paces if pace.workers is not None
     ]
-    batches = [ratio(theirs_s, pace.iteration_s) for pace in own if pace.wait_s.size]
-    if any(not 1 - COUPLED_RATIO <= each <= (1 + COUPLED_RATIO) * len(live) for each in batches):
+    batches = [ratio(waiting_s, pace.iteration_s) for pace in own if pace.wait_s.size]
+    if any(not 1 - COUPLED_RATIO <= count <= (1 + COUPLED_RATIO) * len(live) for count in batches):
         return None
     return reader
 
@@ -88,7 +87,7 @@ def _finding(
     world = len(window.ranks) + len(window.summed)
     pace = worst.pace
     wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
-    loader = next((one for one in reader.process.loaders if one.num_workers), None)
+    loader = next((info for info in reader.process.loaders if info.num_workers), None)
     workers = loader.num_workers if loader else None
     after_s = max(step_s, pace.iteration_s / world)
     fetches = reader.table("fetches")

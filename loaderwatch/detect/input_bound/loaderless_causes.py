@@ -1,4 +1,4 @@
-"""A wait where no loader is known: whether it is meant, and its cause, S01 in what the script does between two steps."""
+"""Waits of a loop without a known loader: whether they are intended, and their cause S01 in the script."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Final
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.input_bound.message_names import code_line, giver
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     Frame,
+    awaited,
+    code_line,
     in_forward,
     in_model,
     main_frames,
@@ -25,19 +26,19 @@ from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, media
 from loaderwatch.detect.window import seconds
 
 FEW_ACTING_STACKS: Final = threshold(
-    2, "stacks", "chosen: of a model at work; a single one may be a signal that came late"
+    2, "stacks", "chosen: that show the model at work; a single one may come from a late signal"
 )
 
 
 def is_meant(s: Symptoms) -> bool:
-    """Whether a loop without a loader is as slow as it is meant to be: it is held back, or its model works there, too."""
+    """Whether a loop without a loader is slow on purpose: throttled, or its model works between the steps."""
     return s.loader.between_steps and (_throttled(s) or _acts(s))
 
 
 def _throttled(s: Symptoms) -> bool:
-    """Whether it is meant to go slowly (N35).
+    """Whether the loop is slow on purpose (N35).
 
-    It sleeps between its steps: in a line of its own or of a loop around it, or wherever that makes all iterations take the same time.
+    It sleeps between its steps, in a line of the loop itself, or such that all iterations take the same time.
     """
     dump, calls = s.between_steps, s.pace.rank.process.calls
     frame = user_frame(main_frames(dump))
@@ -49,19 +50,20 @@ def _throttled(s: Symptoms) -> bool:
 
 
 def _paced(pace: Pace) -> bool:
-    """Whether iterations go by a clock."""
+    """Whether the iterations follow a clock."""
     ticks_s = (pace.request_ns - pace.request_ns[0]) / 1e9 + pace.loop_wait_s
     return ticks_s.size >= MANY_TICKS and by_a_clock(ticks_s)
 
 
 def _acts(s: Symptoms) -> bool:
-    """Whether the model works between two steps, as an agent's that acts in its environment (N39): it does not stand still.
+    """Whether the model works between two steps, such as an agent that acts in its environment (N39).
 
-    Most stacks show it, more than signals that came late: the steps' own forward passes take less than what lies between. One
-    is enough where the model is seen to be called there again and again. Few stacks that say both do not settle it.
+    Most stacks must show the model at work, and more than late signals can explain: the steps' own forward
+    passes must take less time than the gap. One stack is enough if the model is known to be called in the gap
+    repeatedly. Few stacks that contradict each other decide nothing.
     """
     frames = [main_frames(dump) for dump in s.pace.rank.passing_stacks.get(BETWEEN_STEPS, [])]
-    shown, aside = sum(map(in_forward, frames)), sum(not in_model(each) for each in frames)
+    shown, aside = sum(map(in_forward, frames)), sum(not in_model(stack) for stack in frames)
     own_s = median(seconds(s.pace.rank.table("steps")["forward_ns"]))
     if own_s > s.wait_s:
         return False
@@ -71,7 +73,7 @@ def _acts(s: Symptoms) -> bool:
 
 
 def between_steps(s: Symptoms) -> Explanation | None:
-    """Explain S01: a training without a loader, whose model has nothing to do from a step to the next call."""
+    """Explain S01 without a loader: the model has nothing to do between a step and its next call."""
     if not s.loader.between_steps:
         return None
     dump = s.between_steps
@@ -83,7 +85,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
     elif frame is not None and _saves(s.pace.rank.passing_stacks.get(BETWEEN_STEPS, []), frame):
         rule = "save-between-steps"
     elif dump is not None and waits_in(ANSWER_FUNCTIONS, dump.wchan):
-        rule, source = "answer-between-steps", giver(frames, dump.wchan or "")
+        rule, source = "answer-between-steps", awaited(frames, dump.wchan or "")
     else:
         rule = "script-between-steps"
     return Explanation(
@@ -103,6 +105,6 @@ def between_steps(s: Symptoms) -> Explanation | None:
 
 
 def _saves(dumps: Sequence[StackDump], at: Frame) -> bool:
-    """Whether a function of the script writes checkpoints: one of the stacks shows it, not necessarily the newest."""
+    """Whether this function of the script writes checkpoints, as any of the stacks shows."""
     shown = (user_frame(frames) for frames in map(main_frames, dumps) if saving(frames))
     return any(frame and (frame.file, frame.function) == (at.file, at.function) for frame in shown)

@@ -1,9 +1,10 @@
-"""The rules of family ``input-bound``: the causes of a data wait, and for each thing that the loop may wait for their order.
+"""The rules of family ``input-bound``: the causes of a data wait, and their order for each bottleneck.
 
-A rule is a pure function of the symptoms, and explains them or gives None. One wait has one cause: the first rule that fits
-is told. The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to
-each other (threads, a lock that they share), what the storage did (a change), what a fetch is made of (collector, one worker's
-share, collating, amplification), the crowd on the CPUs, and the cache. The last rule of a row always fits: it is what is left.
+A rule is a pure function of the symptoms. It returns an explanation, or None if it does not fit. One wait has
+one cause: the first rule that fits. Certain causes come before likely ones. First come limits of the machine
+(quota, affinity), then workers that hinder each other (threads, a shared lock), then a change in the storage.
+The parts of a fetch follow (collector, one worker's share, collating, amplification), then too many workers
+for the CPUs, and the cache. The last rule always fits.
 
 A new cause is one function in the module of its subject, and one line here.
 """
@@ -23,7 +24,7 @@ from loaderwatch.core.facts import (
     LOCK_WAIT,
     StackDump,
 )
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound import (
     answer_causes,
     batch_causes,
@@ -34,9 +35,15 @@ from loaderwatch.detect.input_bound import (
     storage_causes,
     worker_causes,
 )
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
-from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    code_line,
+    loop_over_loader,
+    main_frames,
+    user_frame,
+    usual_stack,
+)
 from loaderwatch.detect.rule import Rule
 
 RULES: Final = (
@@ -87,7 +94,7 @@ RULES: Final = (
     Rule("cpus-held-by-others", "S14", cpu_causes.starved_training_thread),
     Rule("training-thread-without-cpu", "S14", cpu_causes.starved_training_thread),
 )
-"""All causes of a data wait, the ones that are proven first."""
+"""All causes of a data wait; proven causes first."""
 
 Cause = Callable[[Symptoms], Explanation | None]
 
@@ -127,20 +134,20 @@ PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
         cpu_causes.quota,
         cpu_causes.affinity,
         cpu_causes.threads,
-        lock_causes.shared_lock,  # a lock that begins to be fought for slows all of them down as well
+        lock_causes.shared_lock,  # before slowed_down: new competition for a lock also slows all workers down
         storage_causes.slowed_down,
         answer_causes.time_limits,
         batch_causes.collector,
         worker_causes.heavy_share,
         batch_causes.collate,
         storage_causes.amplification,
-        cpu_causes.crowd,  # workers without a CPU use little of it, as those that read from storage do
+        cpu_causes.crowd,  # workers without a CPU use little CPU time, just as workers that read from storage
         storage_causes.thrashing_cache,
-        worker_causes.growing,  # more workers, or CPUs for them, would only put it off
-        storage_causes.fills_cache,  # what is kept costs no CPU again
-        worker_causes.in_memory,  # neither more workers nor CPUs for them help
+        worker_causes.growing,  # more workers or CPUs would only delay the shortage
+        storage_causes.fills_cache,  # samples that are kept cost no CPU again
+        worker_causes.in_memory,  # neither more workers nor more CPUs help
         worker_causes.no_cpu_for_more,
-        storage_causes.warming_cache,  # no cache gives CPU to workers that compute
+        storage_causes.warming_cache,  # a cache gives no CPU to workers that compute
         answer_causes.live_source,  # N43, a remark
         worker_causes.slow_storage,
         worker_causes.too_few_workers,
@@ -149,11 +156,11 @@ PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
         batch_causes.collector_pause,
         worker_causes.heavy_share,
         storage_causes.cold_first_epoch,
-        lock_causes.shared_lock,  # whoever is unlucky with a lock waits long for it, and no sample is to blame
+        lock_causes.shared_lock,  # a worker may wait long for a lock by chance: no sample is to blame
         lock_causes.locked_out,
         answer_causes.time_limits,
-        storage_causes.stops,  # all workers at once, where a slow sample keeps one
-        spike_causes.blocks,  # the first sample of a block is no slow sample
+        storage_causes.stops,  # stops all workers at once; a slow sample holds up one
+        spike_causes.blocks,  # the first sample of a block is not a slow sample
         spike_causes.jitter,
         spike_causes.slow_sample,
     ),
@@ -161,20 +168,20 @@ PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
 
 
 def explain(symptoms: Symptoms) -> Explanation:
-    """Explain why the loop waits, by the first rule that fits, with the line at which samples are read where it is known."""
+    """Explain why the loop waits, by the first rule that fits; add the line that reads samples if known."""
     explanations = ((rule, rule(symptoms)) for rule in PRECEDENCE[symptoms.bottleneck])
-    rule, found = next((rule, explanation) for rule, explanation in explanations if explanation is not None)
-    found = replace(found, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
-    dump = None if found.stacks else usual_stack(_at_work(symptoms))
+    rule, explanation = next((rule, cause) for rule, cause in explanations if cause is not None)
+    explanation = replace(explanation, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
+    dump = None if explanation.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
-        return found
+        return explanation
     line = code_line(_line(dump))
     at_work = Text("found-at-work", {"worker": dump.worker if dump.worker >= 0 else None, "line": line})
-    return replace(found, also=[*found.also, at_work], stacks=[dump])
+    return replace(explanation, also=[*explanation.also, at_work], stacks=[dump])
 
 
 def _at_work(s: Symptoms) -> Sequence[StackDump]:
-    """Return the stacks of those that read for the loop, taken while they computed and it waited; oldest first."""
+    """Return the stacks of readers that computed while the loop waited for them; oldest first."""
     if s.bottleneck in (Bottleneck.TRAINING_THREAD, Bottleneck.UNPACKING):
         dumps = s.training_stacks(AT_WORK)
     elif s.bottleneck in (Bottleneck.WORKERS, Bottleneck.SINGLE_BATCHES):
@@ -185,7 +192,7 @@ def _at_work(s: Symptoms) -> Sequence[StackDump]:
 
 
 def _line(dump: StackDump) -> Frame | None:
-    """Return the line of the user's at which samples are read; None where it is a library's alone, or the stack is of something else."""
+    """Return the user's line that reads samples; None if only a library reads or the stack shows no read."""
     frames = main_frames(dump)
     frame = user_frame(frames)
     if dump.worker >= 0:

@@ -1,7 +1,7 @@
 """Causes of single long waits for a loader that otherwise keeps up: S20, S21 and S33.
 
-S20 is a slow sample, S21 is jitter: many fetches that now and then outlast what is read ahead. S33 is a dataset that reads a block
-of samples at once.
+S20 is a slow sample. S21 is jitter: many fetches that sometimes take longer than the read-ahead lasts. S33 is
+a dataset that reads a block of samples at once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import observed
+from loaderwatch.detect.finding import Explanation, observed
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed
@@ -24,29 +23,23 @@ from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.shared_thresholds import JITTER_SPIKES
 
 RECURRING_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the long waits for a sample that another one was for, too; those samples are then to blame",
+    0.5, "ratio", "chosen: of the long waits; if so many are for recurring samples, those are to blame"
 )
 MOST_SLOWEST_NAMED: Final = threshold(3, "samples", "chosen: the message stays short")
 MOST_SLOW_INDICES: Final = threshold(16, "samples", "chosen: the finding stays short")
 MOST_BURST_PREFETCH: Final = threshold(
-    128, "batches", "chosen: nothing but a large prefetch_factor bears the burst of a whole block"
+    128, "batches", "chosen: only a large prefetch_factor covers the read of a whole block"
 )
-LEAST_BLOCK_SAMPLES: Final = threshold(
-    8, "samples", "chosen: samples that lie nearer to each other may be slow by themselves"
-)
+LEAST_BLOCK_SAMPLES: Final = threshold(8, "samples", "chosen: closer samples may each be slow by themselves")
 MOST_BLOCKED_PREFETCH: Final = threshold(
-    16,
-    "batches",
-    "chosen: below MOST_PREFETCH where in_order=False lets ready batches pass, which costs no memory",
+    16, "batches", "chosen: below MOST_PREFETCH: in_order=False lets ready batches pass at no cost of memory"
 )
 
 
 def blocks(s: Symptoms) -> Explanation | None:
-    """Explain S33: the dataset reads many samples at once whenever it has handed out the last of them; None otherwise.
+    """Explain S33: the dataset reads a block of samples when the last one is used up; None otherwise.
 
-    Told by the places of the slow samples: of each worker they lie a block apart.
+    The sign is the position of the slow samples: in each worker they are one block apart.
     """
     size = _block(s.spikes)
     if size is None or not (s.loader.iterable_dataset or _each_reads_them(s, size)):
@@ -56,7 +49,7 @@ def blocks(s: Symptoms) -> Explanation | None:
     bears = "prefetch" if prefetch <= MOST_BURST_PREFETCH else "nothing"
     return Explanation(
         scenario="S33",
-        confidence=0.92,  # above that of a slow sample, which the first block is told as
+        confidence=0.92,  # more than a slow sample has, which the first block looks like
         rule="slow-blocks",
         params={
             "block": size,
@@ -75,10 +68,10 @@ def blocks(s: Symptoms) -> Explanation | None:
 
 
 def jitter(s: Symptoms) -> Explanation | None:
-    """Explain S21: several different fetches outlast what is read ahead; None otherwise.
+    """Explain S21: several different fetches take longer than the read-ahead lasts; None otherwise.
 
-    A larger prefetch_factor would bear them. Where ready batches lie behind the awaited one, it must be a moderate one:
-    beyond it, letting those pass is the cheaper cure.
+    A larger prefetch_factor would cover them. If ready batches are behind the awaited one, the factor must be
+    moderate: beyond it, letting ready batches pass is cheaper.
     """
     spikes, indices, workers, tail_s = s.spikes, _indices(s.spikes), s.workers, _tail_s(s.spikes)
     prefetch, now = prefetch_needed(_cushion_needed_s(s), s.step_s, workers), s.loader.prefetch_factor or 2
@@ -88,9 +81,9 @@ def jitter(s: Symptoms) -> Explanation | None:
     if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > most:
         return None
     if _recurring(spikes) >= RECURRING_RATIO * len(spikes):
-        return None  # the same samples are slow each time: that is no jitter
+        return None  # the same samples are slow each time, which is no jitter
     if s.mean_fetch_s > workers * s.step_s:
-        return None  # no cushion lasts where the workers are slower on average
+        return None  # no read-ahead lasts if the workers are slower on average
     cushion_s = now * workers * s.step_s
     return Explanation(
         scenario="S21",
@@ -147,27 +140,28 @@ def slow_sample(s: Symptoms) -> Explanation:
 
 
 def _block(spikes: Sequence[Spike]) -> int | None:
-    """Return how many samples lie between the slow ones of each worker; None where that differs.
+    """Return how many samples are between the slow ones of each worker; None if that differs.
 
-    Two of them may lie anywhere, unless they are as far apart as the first is from the beginning, or a part of that. A block
-    that nobody waited for leaves a gap of two, but half of the gaps are of one.
+    If there is only one gap, it may be chance: the first sample's distance from the beginning must fit as
+    well. A block that nobody waited for makes a gap twice as large, so only half of the gaps must equal the
+    block.
     """
     places: defaultdict[int | None, set[int]] = defaultdict(set)
     for spike in spikes:
         if spike.sample_index is not None:
             places[spike.worker].add(spike.sample_index)
-    apart = [gap for found in places.values() for gap in np.diff(sorted(found)).tolist()]
+    apart = [gap for indices in places.values() for gap in np.diff(sorted(indices)).tolist()]
     if not apart or min(apart) < LEAST_BLOCK_SAMPLES:
         return None
     size = int(min(apart))
     if len(apart) == 1:
-        apart += [size, *(place for found in places.values() if len(found) > 1 for place in found)]
+        apart += [size, *(index for indices in places.values() if len(indices) > 1 for index in indices)]
     alike = sum(gap == size for gap in apart)
     return size if 2 * alike >= len(apart) and all(gap % size == 0 for gap in apart) else None
 
 
 def _each_reads_them(s: Symptoms, size: int) -> bool:
-    """Whether most blocks were read by several workers: a sample of a map-style dataset may be slow by itself, but for one of them."""
+    """Whether several workers read most blocks: a sample that is slow by itself has only one reader."""
     fetches, least_s = s.pace.fetches, 0.5 * _tail_s(s.spikes)
     readers: defaultdict[int, set[int]] = defaultdict(set)
     for row in np.flatnonzero((np.nan_to_num(fetches.slow_s) >= least_s) & (fetches.slow_index != UNKNOWN)):
@@ -176,19 +170,20 @@ def _each_reads_them(s: Symptoms, size: int) -> bool:
 
 
 def _others_could_pass(s: Symptoms) -> bool:
-    """Whether most of the long waits had ready batches of other workers lying behind the awaited one."""
+    """Whether in most long waits ready batches of other workers were behind the awaited one."""
     return (
         s.workers > 1
         and s.loader.in_order is not False
-        and 2 * sum(one.ready for one in s.spikes) > len(s.spikes)
+        and 2 * sum(spike.ready for spike in s.spikes) > len(s.spikes)
     )
 
 
 def _cushion_needed_s(s: Symptoms) -> float:
-    """Return how long the batches that are read ahead must last, in seconds, so that the loop waits for no fetch.
+    """Return how many seconds the read-ahead must last so that the loop never waits for a fetch.
 
-    The slowest fetch is the least. A worker that has not caught up by its next slow one is behind by both: each of its
-    fetches puts it behind by what it takes beyond a turn of all workers (Lindley's recursion for a queue).
+    It must cover the slowest fetch. If a worker has not caught up before its next slow fetch, the delays add
+    up. Each fetch adds the time by which it exceeds one turn of all workers (Lindley's recursion for a
+    queue).
     """
     fetches, turn_s, tail_s = s.pace.fetches, s.workers * s.step_s, _tail_s(s.spikes)
     for worker in np.unique(fetches.worker[s.lately]):
@@ -200,36 +195,36 @@ def _cushion_needed_s(s: Symptoms) -> float:
 
 
 def _memory_bytes(s: Symptoms, prefetch: int) -> float | None:
-    """Return the bytes of /dev/shm that a prefetch_factor needs; None where that is little or not known."""
+    """Return the bytes of /dev/shm that a prefetch_factor needs; None if they are few or not known."""
     needed = prefetch * s.workers * median(s.pace.fetches.bytes)
     return needed if needed >= 2**19 else None
 
 
 def _slowest(s: Symptoms, indices: Sequence[int]) -> list[Text]:
-    """Return the names of the slowest samples; none where they are not known."""
+    """Return the names of the slowest samples; empty if none are known."""
     slowest = sorted(s.spikes, key=lambda spike: -(spike.sample_s or 0.0))
     return _named(s, [index for index in _indices(slowest) if index in indices][:MOST_SLOWEST_NAMED])
 
 
 def _named(s: Symptoms, indices: Sequence[int]) -> list[Text]:
-    """Return the names of samples."""
+    """Return the names of samples as messages."""
     stream = bool(s.loader.iterable_dataset)
     return [Text("sample-name", {"sample": index, "stream": stream}) for index in indices]
 
 
 def _recurring(spikes: Sequence[Spike]) -> int:
-    """Return how many of these waits were for a sample that another one of them was for, too."""
+    """Return the number of waits for samples that caused several waits."""
     times = Counter(spike.sample_index for spike in spikes if spike.sample_index is not None)
     return sum(number for number in times.values() if number > 1)
 
 
 def _indices(spikes: Sequence[Spike]) -> list[int]:
-    """Return the indices of the samples that are to blame, each once."""
+    """Return the indices of the samples to blame, each once."""
     return list(dict.fromkeys(spike.sample_index for spike in spikes if spike.sample_index is not None))
 
 
 def _tail_s(spikes: Sequence[Spike]) -> float:
-    """Return the seconds of the slowest fetch; where a fetch is not known, its wait counts instead."""
+    """Return the seconds of the slowest fetch; the wait stands in for a fetch that is not known."""
     return max(spike.fetch_s or spike.wait_s for spike in spikes)
 
 

@@ -1,8 +1,8 @@
 """Single long waits of a loop, and the fetch that each was for.
 
-Waits that one outstanding sample explains are told apart from the steady trouble of the other batches. A sample that takes
-twelve seconds says nothing about the number of workers, and workers that are too few say nothing about that sample: each is
-judged without the other.
+Waits for one outstanding sample are separated from the steady trouble of the other batches. A sample that
+takes twelve seconds says nothing about the number of workers, and too few workers say nothing about that
+sample.
 """
 
 from __future__ import annotations
@@ -27,53 +27,46 @@ from loaderwatch.detect.shared_thresholds import (
     STARVED_PART,
 )
 
-SPIKE_S: Final = threshold(
-    0.25, "s", "chosen: a shorter wait is no spike, however long it is against the others"
-)
+SPIKE_S: Final = threshold(0.25, "s", "chosen: a shorter wait is no spike, however short the others are")
 SPIKE_FACTOR: Final = threshold(
     4.0, "factor", "chosen: times the typical iteration, or times the usual fetch"
 )
 FETCH_CAUSES_WAIT_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of a long wait in which a worker must have been fetching to be its cause"
+    0.5, "ratio", "chosen: of a long wait; a worker must have been fetching for so much of it to be its cause"
 )
 FEW_TOGETHER: Final = threshold(
-    2, "waits", "chosen: in a single wait workers may stand still together by chance"
+    2, "waits", "chosen: in a single wait, workers may stand still together by chance"
 )
 LOCKED_OUT_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of the looks at workers that stand still together, in a lock or asleep"
+    0.5, "ratio", "chosen: of the looks at workers that stand still together; so many find a lock or sleep"
 )
 ALL_STAND_RATIO: Final = threshold(
-    0.8,
-    "ratio",
-    "chosen: of the long waits in which all workers stand "
-    "still, and of such a fetch that the others' must share",
+    0.8, "ratio", "chosen: of long waits in which all workers stand still, and of the fetch time they share"
 )
 ONE_SAMPLE_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of a long fetch, or of an open wait, that one sample must have taken to be its cause",
+    0.5, "ratio", "chosen: of a long fetch or an open wait; its cause is a sample that took so much"
 )
 
 
 @dataclass(frozen=True)
 class Spike:
-    """One long wait and the fetch that caused it; ``_ns`` is UTC. None where not known."""
+    """One long wait and the fetch that caused it; ``_ns`` is UTC. None if not known."""
 
     request_ns: int
     wait_s: float
-    ready: bool  # other batches lay ready behind the awaited one
+    ready: bool  # other batches were ready behind the awaited one
     worker: int | None
     sample_index: int | None
     sample_s: float | None
     fetch_s: float | None
     fetch_began_ns: int | None = None
-    collected_s: float = 0.0  # of that fetch, in the worker's garbage collector
+    collected_s: float = 0.0  # the part of that fetch in the worker's garbage collector
     pid: int | None = None
-    open: bool = False  # it goes on
+    open: bool = False  # the wait goes on
 
 
 def spike_mask(pace: Pace) -> NDArray[np.bool_]:
-    """Return the mask, shape (rows,), of the rows whose wait stands out from the others."""
+    """Return the mask, shape (rows,), of the rows whose wait is far longer than the others."""
     iteration_s = median(pace.wait_s + np.nan_to_num(pace.step_s) + pace.nested_s)
     result: NDArray[np.bool_] = pace.wait_s >= max(SPIKE_S, SPIKE_FACTOR * iteration_s)
     return result
@@ -82,9 +75,8 @@ def spike_mask(pace: Pace) -> NDArray[np.bool_]:
 def find_spikes(pace: Pace) -> list[Spike]:
     """Return the long waits of a pace that a worker caused, oldest first.
 
-    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken. Nor
-    is one for a worker that would have been done in time, had it been given a CPU: on a crowded machine any
-    fetch may take long.
+    Two kinds of wait do not count. If the awaited worker was done, the batch was ready and only not taken. If
+    a worker lacked a CPU, any fetch may take long: on a crowded machine no sample is to blame.
     """
     rows = np.flatnonzero(spike_mask(pace))
     spikes = [_spike(pace, int(row)) for row in rows]
@@ -103,12 +95,12 @@ def _spike(pace: Pace, row: int) -> Spike | None:
     candidates = (fetches.ended_ns > request_ns) & (fetches.began_ns < until_ns)
     if worker is not None:
         candidates &= fetches.worker == worker
-    # The batch that ended the wait was ready when it ended; later ones of the same worker are not to blame.
+    # The batch that ended the wait was ready at its end; later batches of the same worker are not to blame.
     candidates &= fetches.ended_ns <= until_ns + 250_000_000
     rows = np.flatnonzero(candidates)
     if not rows.size:
         if bool((fetches.worker == worker).any()):
-            return None  # its fetches are known, and none was under way
+            return None  # the worker's fetches are known, and none was under way
         return Spike(request_ns, wait_s, bool(pace.anything_ready[row]), worker, None, None, None)
     within_ns = np.minimum(fetches.ended_ns[rows], until_ns) - np.maximum(fetches.began_ns[rows], request_ns)
     if within_ns.sum() < FETCH_CAUSES_WAIT_RATIO * in_loop_s * 1e9:
@@ -130,9 +122,10 @@ def _spike(pace: Pace, row: int) -> Spike | None:
 
 
 def stand_still_together(pace: Pace, spikes: Sequence[Spike]) -> bool:
-    """Whether the workers stand still at the same moments: no sample of any of them is to blame.
+    """Whether all workers stand still at the same moments, so that no single sample is to blame.
 
-    In nearly all long waits every other worker was in a fetch that lasted as long, at the same time, and none of them computed.
+    In nearly all long waits, every other worker was in an equally long fetch at the same time and did not
+    compute.
     """
     known = [spike for spike in spikes if spike.fetch_s is not None and spike.fetch_began_ns is not None]
     if (pace.workers or 0) < 2 or len(known) < FEW_TOGETHER or len(known) < ALL_STAND_RATIO * len(spikes):
@@ -152,7 +145,7 @@ def _all_stand(pace: Pace, spike: Spike) -> bool:
 
 
 def locked_ratio(pace: Pace, spikes: Sequence[Spike]) -> float:
-    """Return the share (0 to 1) of the looks at workers during these waits that found them in a lock or asleep; NaN without any."""
+    """Return the share (0 to 1) of looks in these waits that found a worker in a lock or asleep; or NaN."""
     rows = pace.rank.table("processes")
     mine = (rows["worker"] >= 0) & (rows["loader"] == pace.loader.loader)
     within = np.zeros(mine.size, dtype=bool)
@@ -165,7 +158,7 @@ def locked_ratio(pace: Pace, spikes: Sequence[Spike]) -> float:
 
 
 def _starved(pace: Pace, spike: Spike) -> bool:
-    """Whether the kernel kept the worker from a CPU for most of its fetch, and the rest is short."""
+    """Whether the worker lacked a CPU for most of its fetch, and the rest is short."""
     if spike.fetch_began_ns is None or spike.fetch_s is None:
         return False
     delayed_s = run_delay_s(
@@ -186,7 +179,7 @@ def _open_spike(
     sample_index = sample_s = None
     if span is not None and span.sample_since_ns is not None:
         in_hand_s = (pace.rank.made_ns - span.sample_since_ns) / 1e9
-        # The worker's state may be newer than the loop's: the awaited batch is done then, and a sample of the next one in hand.
+        # The worker's state may be newer than the loop's: then it reads the batch after the awaited one.
         if in_hand_s >= ONE_SAMPLE_RATIO * wait_s:
             sample_index, sample_s = span.sample_index, in_hand_s
     others_idle = any(w.phase == "idle" and w.worker != worker for w in workers)
@@ -208,18 +201,18 @@ def slow_samples(pace: Pace) -> list[Spike]:
     if not pace.workers:
         return []
     usual_s = median(pace.fetches.fetch_s)
-    found = [
+    spikes = [
         spike
         for spike in find_spikes(pace)
         if spike.sample_index is not None
         and (spike.sample_s or 0.0) >= SPIKE_FACTOR * usual_s
         and spike.collected_s < COLLECTOR_PART * (spike.fetch_s or spike.wait_s)
     ]
-    if not 0 < len({spike.sample_index for spike in found}) < JITTER_SPIKES:
+    if not 0 < len({spike.sample_index for spike in spikes}) < JITTER_SPIKES:
         return []
     if pace.fetches.change is not None or pace.fetches.may_be_changing:
-        return []  # all workers are slow at once: that is no sample's doing
-    return found
+        return []  # all workers are slow at once, so no sample is to blame
+    return spikes
 
 
 def without(pace: Pace, spikes: Sequence[Spike]) -> Pace:

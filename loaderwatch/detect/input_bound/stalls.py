@@ -11,7 +11,7 @@ import numpy as np
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
@@ -21,34 +21,26 @@ from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.shared_thresholds import JITTER_SPIKES, Limits
 
 SPIKY_RATIO: Final = threshold(
-    0.6, "ratio", "chosen: of the waiting time in long waits; from there those are the trouble"
+    0.6, "ratio", "chosen: of the waiting time; if so much is in long waits, they are the trouble"
 )
 STEADY_LONG_WAITS: Final = threshold(
     5, "waits", "chosen: so many long waits without a late worker are a steady trouble"
 )
 SPIKE_REPEAT_RATIO: Final = threshold(
-    0.05, "ratio", "chosen: half of the usual 10 % of the time, for spikes that come again"
+    0.05, "ratio", "chosen: half of the usual 10 % of the time, for spikes that recur"
 )
-FIRST_EPOCH_S: Final = threshold(
-    4.0, "s", "chosen: so much of a first epoch must be seen before a trend of the workers shows"
-)
+FIRST_EPOCH_S: Final = threshold(4.0, "s", "chosen: earlier in a first epoch no trend of the workers shows")
 SHORT_PASSES_S: Final = threshold(
-    5.0,
-    "s",
-    "chosen: a script that simulates between its passes has shown it by then; a stall is due within ten",
+    5.0, "s", "chosen: by then a script that simulates between passes has shown it; a stall is due within ten"
 )
 RECENT_ROUNDS: Final = threshold(
-    2,
-    "rounds",
-    "chosen: of all workers; the fetches of fewer rounds say little, and older ones count as well",
+    2, "rounds", "chosen: of all workers; fetches of fewer rounds say little, so older ones count as well"
 )
 OVER_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the limit, or of the older half's share; with less in the newer half a stall is over",
+    0.5, "ratio", "chosen: of the limit or the older half's share; with a smaller newer half it is over"
 )
 STALL_BUCKET_NS: Final = threshold(
-    5_000_000_000, "ns", "chosen: the beginning of a stall is looked for in pieces of time so long"
+    5_000_000_000, "ns", "chosen: the length of the steps that find a stall's begin"
 )
 
 
@@ -56,8 +48,7 @@ STALL_BUCKET_NS: Final = threshold(
 class Stall:
     """One stall: the waits for one loader on one rank, their cause and their cost.
 
-    ``share`` is the part of the time that is lost (0 to 1), ``lost_s`` the seconds lost since ``began_ns``
-    (UTC).
+    ``share`` is the lost part of the time (0 to 1), ``lost_s`` the seconds lost since ``began_ns`` (UTC).
     """
 
     symptoms: Symptoms
@@ -74,7 +65,7 @@ class Stall:
 
     @property
     def spiky(self) -> bool:
-        """Whether it is made of single long waits."""
+        """Whether it consists of single long waits."""
         return bool(self.symptoms.spikes)
 
     @property
@@ -95,7 +86,7 @@ def stalls_of(rank: RankEvidence, pace: Pace) -> list[Stall]:
     now = recent(rest, limits, aside_s)
     steady = steady_stall(rank, rest, now) if now is not None else None
     short = steady is not None or Symptoms(rank, rest).short is True
-    # If the loader keeps up, every long wait counts; if it does not, only those for slow samples do.
+    # If the loader keeps up, every long wait counts. Otherwise only long waits for slow samples do.
     spikes = slow if short else _spikes(Symptoms(rank, pace))
     spiky = spiky_stall(rank, pace, spikes)
     return [stall for stall in (steady, spiky) if stall is not None]
@@ -104,7 +95,7 @@ def stalls_of(rank: RankEvidence, pace: Pace) -> list[Stall]:
 def steady_stall(rank: RankEvidence, pace: Pace, now: Pace) -> Stall | None:
     """Return the stall of a wait that recurs at every step or every few steps; None if there is none.
 
-    It is judged on ``now``. ``pace`` reaches further back and tells when it began.
+    It is judged on ``now``. ``pace`` reaches further back and shows when the stall began.
     """
     limits = rank.limits
     if not _is_stall(now, limits):
@@ -119,7 +110,7 @@ def steady_stall(rank: RankEvidence, pace: Pace, now: Pace) -> Stall | None:
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
     if pace.elapsed_s < SHORT_PASSES_S and np.ptp(pace.epoch) > 0:
-        return None  # what the script does between such short passes is not known yet
+        return None  # it is not known yet what the script does between such short passes
     if symptoms.short is not True and _is_spiky(now) and not _reads_in_bursts(pace):
         return None
     began_ns, lost_s = _began(pace, now, limits)
@@ -141,12 +132,12 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
         FEW_LATER_STEPS <= int(later.sum()) < later.size
         and now.where(later).loop_share < limits.input_warning_ratio
     ):
-        return False  # the first epoch was slow, as one that fills a cache, and those after it are not
+        return False  # only the first epoch was slow, for example because it filled a cache
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
     lately, before = now.where(newer).loop_share, now.where(~newer).loop_share
     usual = min(limits.input_warning_ratio, OVER_RATIO * before)
     over = lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
-    return not over  # nor where the newer half tells nothing: its share is NaN
+    return not over  # not over either if the newer half has no data: its share is NaN
 
 
 def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> Severity:
@@ -161,8 +152,7 @@ def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits
 def _is_spiky(now: Pace) -> bool:
     """Whether the waiting is mostly single long waits: a worker was late, or something stopped the loop.
 
-    Long waits that come again and again, and for which no worker was late, are a steady trouble of what lies
-    between the workers and the loop.
+    Many long waits without a late worker are a steady trouble between the workers and the loop.
     """
     long = spike_mask(now)
     if float(now.wait_s[long].sum()) < SPIKY_RATIO * now.lost_s:
@@ -171,21 +161,21 @@ def _is_spiky(now: Pace) -> bool:
 
 
 def _reads_in_bursts(pace: Pace) -> bool:
-    """Whether the loop reads itself, without workers, and a long wait comes again and again: a row group or a file at a time."""
+    """Whether the loop reads without workers in bursts, such as a row group or a file at a time."""
     return not pace.workers and int(spike_mask(pace).sum()) >= JITTER_SPIKES
 
 
 def _with_recent_fetches(now: Pace) -> Pace:
-    """Return the pace with only the fetches of the same time, or with all where those are too few.
+    """Return the pace with only the fetches of the same time, or with all fetches if those are too few.
 
-    Before that time the workers may have been quicker.
+    Before that time the workers may have been faster.
     """
     lately = now.fetches.ended_ns >= now.request_ns[0]
     return now.with_fetches(lately) if lately.sum() >= RECENT_ROUNDS * (now.workers or 1) else now
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
-    """Return when the stall began (ns UTC, found in steps of five seconds) and the seconds lost since."""
+    """Return when the stall began (ns UTC, in steps of five seconds) and the seconds lost since then."""
     bucket = (pace.rank.made_ns - pace.request_ns) // STALL_BUCKET_NS
     began = int(now.request_ns[0])
     oldest = int((pace.rank.made_ns - began) // STALL_BUCKET_NS)
@@ -204,12 +194,12 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
 
 
 def spiky_stall(rank: RankEvidence, pace: Pace, spikes: Sequence[Spike]) -> Stall | None:
-    """Return the stall that single long waits make; None when none is worth reporting."""
+    """Return the stall that consists of single long waits; None if none is worth reporting."""
     limits = rank.limits
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     limit_s = rank.wait_limit_s(pace.loader.loader)
-    # A single wait beyond the limit was reported as a hang; more of them that ended are a stall that comes again.
-    # One that goes on stays here: if it is a hang, it is shown under that.
+    # A single wait above the limit was reported as a hang already. Several closed ones are a recurring stall.
+    # An open wait stays: if it is a hang, the hang explains it.
     if sum(not spike.open for spike in spikes) < 2:
         spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
     late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
@@ -233,7 +223,7 @@ def spiky_stall(rank: RankEvidence, pace: Pace, spikes: Sequence[Spike]) -> Stal
     symptoms = Symptoms(rank, pace, spikes=tuple(spikes))
     explanation = explain(symptoms)
     if explanation.scenario == "S09":
-        severity = "info"  # a cold first epoch, which is over
+        severity = "info"  # a cold first epoch, which has ended
     return Stall(
         symptoms,
         explanation,
@@ -249,5 +239,5 @@ def _spikes(symptoms: Symptoms) -> list[Spike]:
     if not pace.workers or symptoms.short is True:
         return []
     if pace.fetches.change is not None or pace.fetches.may_be_changing:
-        return []  # all workers are slow at once: that is no spike
+        return []  # all workers are slow at once, which is no spike
     return find_spikes(pace)

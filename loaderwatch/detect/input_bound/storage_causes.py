@@ -1,7 +1,7 @@
-"""Causes of slow reads where the loader is right: S08, S09, S10 and S11.
+"""Causes of slow reads by a reasonable loader: S08, S09, S10 and S11.
 
-S09 is a page cache that still fills or is too small, S10 storage that slowed down at one moment (S08, where it is asked over the
-network), S11 reading far more than is used.
+S09 is a page cache that still fills or is too small. S10 is storage that slowed down at one moment (S08 if it
+is reached over the network). S11 is reading far more than is used.
 """
 
 from __future__ import annotations
@@ -15,22 +15,18 @@ import numpy as np
 from loaderwatch.core.facts import AT_WORK, LOCK_WAIT, StackDump
 from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import code_line, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
 AMPLIFIED_FACTOR: Final = threshold(
-    10.0, "factor", "a decoded JPEG is larger than its file, and a large photo for a small crop reaches eight"
+    10.0, "factor", "a decoded JPEG is larger than its file; a large photo for a small crop reaches eight"
 )
-AMPLIFIED_BYTES: Final = threshold(
-    256 * 1024, "bytes", "chosen: read for one sample, so that small files are left out"
-)
+AMPLIFIED_BYTES: Final = threshold(256 * 1024, "bytes", "chosen: per sample, to leave out small files")
 DECODERS = (
     *(
         "/PIL/",
@@ -45,22 +41,20 @@ DECODERS = (
     *("/torchaudio/", "/soundfile.py", "/librosa/", "/audioread/", "/av/", "/decord/", "/torchcodec/"),
 )
 REFAULT_RATIO: Final = threshold(
-    0.3, "ratio", "chosen: of what the workers read from storage that had been evicted from the page cache"
+    0.3, "ratio", "chosen: of the workers' reads from storage; so much was evicted from the page cache before"
 )
 FROM_STORAGE_RATIO: Final = threshold(
-    0.3, "ratio", "chosen: of all that the workers read that comes from storage"
+    0.3, "ratio", "chosen: of all that the workers read; so much is from storage"
 )
-PAGE_BYTES: Final = threshold(4096, "bytes", "a page of memory is the least that storage is asked for")
+PAGE_BYTES: Final = threshold(4096, "bytes", "a page of memory is the smallest read from storage")
 SEEK_S: Final = threshold(
-    0.02,
-    "s",
-    "chosen: the most that a page takes, from a busy spinning disk or network storage in random order",
+    0.02, "s", "chosen: the longest read of a page, on a busy spinning disk or random network storage"
 )
 PAGE_CPU_S: Final = threshold(
-    5e-6, "s", "chosen: of the kernel's CPU to exchange a page; 9 µs measured on a virtual machine"
+    5e-6, "s", "chosen: the kernel's CPU time to replace a page; 9 µs measured on a virtual machine"
 )
 SEEKING_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of the workers' time that pages from storage must be able to take to be the cause"
+    0.5, "ratio", "chosen: of the workers' time; reading pages from storage must be able to take so much"
 )
 FEW_WARMING_FETCHES: Final = threshold(
     12, "fetches", "chosen: three thirds of four fetches, or waits, are compared"
@@ -69,26 +63,20 @@ WARMING_RATIO: Final = threshold(
     0.85, "ratio", "chosen: the last third of the fetches, or waits, over the first"
 )
 WARMING_TREND: Final = threshold(
-    0.5, "rank correlation", "chosen: of fetches with their order; single late ones hardly change it"
+    0.5, "rank correlation", "chosen: of fetches with their order; single late fetches hardly change it"
 )
-FILLING_BYTES: Final = threshold(
-    1024, "bytes", "chosen: written for a sample; a line in a log does not reach it"
-)
+FILLING_BYTES: Final = threshold(1024, "bytes", "chosen: written per sample; a line in a log is shorter")
 FILLING_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of what a sample takes in its batch; what is kept of it may be smaller than there"
+    0.25, "ratio", "chosen: of a sample's bytes in its batch; a cache may keep samples in a smaller form"
 )
 COLD_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of a first epoch's fetches that were slow; then the data was cold, and no sample is slow",
+    0.5, "ratio", "chosen: of a first epoch's fetches; if so many were slow, the data was cold"
 )
 COLD_FETCH_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the fetch behind a usual long wait; other fetches that take as much were cold, too",
+    0.5, "ratio", "chosen: of the fetch behind a usual long wait; other fetches of that length were cold, too"
 )
 FEW_COLD_FETCHES: Final = threshold(
-    2, "fetches", "chosen: of each worker; its first slow fetch starts it, too"
+    2, "fetches", "chosen: per worker; the first slow fetch also starts the worker"
 )
 WARMING_SIGMAS: Final = threshold(
     3.0, "standard deviations", "chosen: one is 1 / sqrt(n - 1) for n values without a trend"
@@ -96,21 +84,24 @@ WARMING_SIGMAS: Final = threshold(
 
 
 def slowed_down(s: Symptoms) -> Explanation | None:
-    """Explain S10, the storage slowed down for all workers at once, or S08, what they ask over the network did; None otherwise."""
+    """Explain S10, storage that slowed down for all workers at once, or S08 if they read over the network.
+
+    None otherwise.
+    """
     change = s.history.change if s.history is not None else None
     machine, workers = s.machine, s.workers
     if change is None:
         return None
     if change.cpu_ratio >= LATENCY_CPU_RATIO:
-        return None  # they compute: the machine is busy, or the samples got harder
+        return None  # the workers compute: the machine is busy, or the samples got harder
     if machine.worker_delay_ratio >= CROWDED_DELAY_RATIO:
-        return None  # they wait for a CPU, not for the storage
+        return None  # the workers wait for a CPU, not for the storage
     factor = change.after_s / change.before_s
     ago_s = (s.pace.rank.made_ns - change.at_ns) / 1e9
     cap = machine.read_bytes_per_s if machine.read_bytes_per_s > 0.5 * change.bytes_per_s_after else math.nan
     held_at = cap if math.isfinite(cap) else change.bytes_per_s_after
     after_s = max(s.step_s, change.before_s / workers)
-    found = Explanation(
+    slower = Explanation(
         scenario="S10",
         confidence=0.92,
         rule="storage-slowed-down",
@@ -137,17 +128,17 @@ def slowed_down(s: Symptoms) -> Explanation | None:
     )
     dumps = s.passing_stacks(LOCK_WAIT)
     asking = [dump for dump in dumps if waits_in(SOCKET_FUNCTIONS, dump.wchan)]
-    return _answers_slower(found, asking[-1]) if asking and 2 * len(asking) > len(dumps) else found
+    return _answers_slower(slower, asking[-1]) if asking and 2 * len(asking) > len(dumps) else slower
 
 
-def _answers_slower(found: Explanation, dump: StackDump) -> Explanation:
+def _answers_slower(slower: Explanation, dump: StackDump) -> Explanation:
     """Return the finding as S08: workers wait for answers from the network, not for a disk."""
     return replace(
-        found,
+        slower,
         scenario="S08",
         rule="answers-slowed-down",
         params={
-            **found.params,
+            **slower.params,
             "worker": dump.worker,
             "line": code_line(user_frame(main_frames(dump))),
         },
@@ -156,9 +147,9 @@ def _answers_slower(found: Explanation, dump: StackDump) -> Explanation:
 
 
 def stops(s: Symptoms) -> Explanation | None:
-    """Explain S10: all workers stand still at the same moments, in reads that are not answered; None otherwise."""
+    """Explain S10: all workers stand still together, in reads without an answer; None otherwise."""
     if not (stand_still_together(s.pace, s.spikes) and locked_ratio(s.pace, s.spikes) < LOCKED_OUT_RATIO):
-        return None  # nor as long as nobody has looked at the workers then
+        return None  # also None if no look at the workers falls into these moments
     longest_s = max(spike.fetch_s or 0.0 for spike in s.spikes)
     return Explanation(
         scenario="S10",
@@ -182,10 +173,10 @@ def amplification(s: Symptoms) -> Explanation | None:
     used_per_s = total(fetches.bytes[lately]) / seconds
     samples_per_s = float(fetches.samples[lately & (fetches.samples > 0)].sum()) / seconds
     read_per_s = machine.read_chars_per_s
-    factor, each = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
-    if not (factor >= AMPLIFIED_FACTOR and each >= AMPLIFIED_BYTES) or _decodes(s):
+    factor, read_bytes = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
+    if not (factor >= AMPLIFIED_FACTOR and read_bytes >= AMPLIFIED_BYTES) or _decodes(s):
         return None
-    one = ratio(used_per_s, samples_per_s)
+    used_bytes = ratio(used_per_s, samples_per_s)
     fetch_s = mean(fetches.fetch_s[lately])
     after_s = max(s.step_s, fetch_s / factor / s.workers)
     return Explanation(
@@ -193,16 +184,16 @@ def amplification(s: Symptoms) -> Explanation | None:
         confidence=0.85,
         rule="read-amplification",
         params={
-            "read_bytes": each,
-            "used_bytes": one,
+            "read_bytes": read_bytes,
+            "used_bytes": used_bytes,
             "rate_bytes": read_per_s,
             "factor": factor,
             "cpu_ratio": s.fetch_cpu_ratio,
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("read-per-sample", each, "bytes"),
-            ("used-per-sample", one, "bytes"),
+            ("read-per-sample", read_bytes, "bytes"),
+            ("used-per-sample", used_bytes, "bytes"),
             ("read-per-second-by-the-workers", read_per_s, "bytes"),
             ("read-for-each-byte-used", factor, "count"),
         ),
@@ -210,7 +201,7 @@ def amplification(s: Symptoms) -> Explanation | None:
 
 
 def _decodes(s: Symptoms) -> bool:
-    """Whether the workers are mostly found decoding pictures or sound: their files are read whole, and computing is what takes the time."""
+    """Whether workers mostly decode pictures or sound: whole files are read, and computing takes the time."""
     dumps = s.passing_stacks(AT_WORK)
     decoding = [
         dump
@@ -221,10 +212,7 @@ def _decodes(s: Symptoms) -> bool:
 
 
 def thrashing_cache(s: Symptoms) -> Explanation | None:
-    """Explain a lasting S09: the page cache is too small, and every epoch reads from storage again.
-
-    None otherwise.
-    """
+    """Explain a lasting S09: the page cache is too small for the data; None otherwise."""
     machine = s.machine
     from_storage, refaults = machine.read_bytes_per_s, machine.refault_bytes_per_s
     if not (
@@ -258,7 +246,7 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
 def warming_cache(s: Symptoms) -> Explanation | None:
     """Explain a passing S09: a first epoch that reads from cold storage and gets faster; None otherwise.
 
-    For workers that compute without a CPU to spare, S07 comes first: no cache gives them more CPU.
+    S07 comes first for workers that compute and have no CPU to spare: no cache gives them more CPU.
     """
     if not _warms_up(s):
         return None
@@ -274,9 +262,10 @@ def warming_cache(s: Symptoms) -> Explanation | None:
 
 
 def fills_cache(s: Symptoms) -> Explanation | None:
-    """Explain a passing S09: a first epoch whose readers write as they read, as those of a dataset with a cache of its own.
+    """Explain a passing S09: readers that write in the first epoch, such as a dataset with its own cache.
 
-    Only where an epoch ends: else it would be an excuse for ever. Logs and checkpoints of a loop that reads itself are less, or rare.
+    None otherwise, also if epochs never end: the first epoch would excuse the wait forever. Logs and
+    checkpoints of a loop without workers are smaller, or rare.
     """
     fetches = s.pace.fetches
     if not (s.first_epoch and s.loader.batches is not None and fetches.ended_ns.size):
@@ -288,24 +277,24 @@ def fills_cache(s: Symptoms) -> Explanation | None:
     samples = float(fetches.samples[lately].sum())
     seconds = (until_ns - int(fetches.began_ns[lately].min())) / 1e9
     written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * seconds
-    each, used = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)
-    if not each >= max(FILLING_BYTES, FILLING_RATIO * np.nan_to_num(used)):
+    written_bytes, used_bytes = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)
+    if not written_bytes >= max(FILLING_BYTES, FILLING_RATIO * np.nan_to_num(used_bytes)):
         return None
     return Explanation(
         scenario="S09",
         confidence=0.5,
         rule="dataset-fills-cache",
-        params={"written_bytes": each},
+        params={"written_bytes": written_bytes},
         evidence=known_evidence(
-            ("written-for-each-sample", each, "bytes"), ("a-sample-in-a-batch", used, "bytes")
+            ("written-for-each-sample", written_bytes, "bytes"), ("a-sample-in-a-batch", used_bytes, "bytes")
         ),
     )
 
 
 def cold_first_epoch(s: Symptoms) -> Explanation | None:
-    """Explain an S09 that is over: long waits of a first epoch whose batches nearly all took long; None otherwise.
+    """Explain an S09 that has ended: in the first epoch most batches took long; None otherwise.
 
-    No sample is to blame where most were as slow, and later ones are quick.
+    No sample is to blame if most were as slow, and later ones are fast.
     """
     pace, spikes = s.pace, s.spikes
     rows = np.isin(pace.request_ns, [spike.request_ns for spike in spikes])
@@ -337,19 +326,19 @@ def cold_first_epoch(s: Symptoms) -> Explanation | None:
 
 
 def _warms_up(s: Symptoms) -> bool:
-    """Whether the fetches of the first epoch get shorter, as when the page cache fills: no case for an alert yet.
+    """Whether the fetches of the first epoch get shorter, as while the page cache fills: no alert yet.
 
-    Either they still do, or they have become short enough for the model.
+    They must still get shorter, or be short enough for the model by now.
     """
     pace = s.pace
     if s.history is None or pace.wait_s.size < FEW_WARMING_FETCHES or not s.first_epoch:
         return False
-    fetches = s.history.fetch_s  # not only the recent ones: a few rounds may fall by chance
-    waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # how long an open one takes is not known
+    fetches = s.history.fetch_s  # not only the recent ones, because a few rounds may get faster by chance
+    waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # the length of an open wait is not known
     series = fetches if fetches.size >= FEW_WARMING_FETCHES else waits
     thirds = np.array_split(series, 3)
     first, second, last = (median(third) for third in thirds)
-    # The workers share the machine: the fetches of one round are one independent value.
+    # The workers share the machine, so the fetches of one round count as one independent value.
     rounds = max(2.0, series.size / s.workers)
     steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(rounds - 1))
     enough = series is fetches and last <= s.workers * s.step_s

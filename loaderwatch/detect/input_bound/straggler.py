@@ -1,4 +1,4 @@
-"""S43: all ranks wait for one, because that one waits for data."""
+"""S43: all ranks wait for one rank, because that rank waits for data."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, median
 
 AS_SLOW_RATIO: Final = threshold(
-    0.9,
-    "ratio",
-    "chosen: of the awaited rank's time per batch; a rank whose workers need that much is as slow",
+    0.9, "ratio", "chosen: of the awaited rank's time per batch; a rank whose workers need so much is as slow"
 )
 
 
 def waited_for(culprit: Stall, run: RunEvidence) -> Coupling | None:
-    """Return who waits for whom, if the others wait for the culprit's rank because it waits for data.
-
-    None otherwise.
-    """
-    found = run.coupling
+    """Return who waits for whom if the others wait for the culprit's rank and its data; else None."""
+    coupling = run.coupling
     return (
-        found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
+        coupling
+        if coupling and coupling.waited_for == (culprit.pace.rank.rank,) and coupling.cause == "data"
+        else None
     )
 
 
@@ -87,7 +84,7 @@ def as_straggler(finding: Finding, culprit: Stall, run: RunEvidence, found: Coup
 def as_slow(culprit: Stall, run: RunEvidence, found: Coupling) -> list[int]:
     """Return the ranks whose workers are as slow as the culprit's, although their waits do not show it.
 
-    To mend the culprit's rank alone would gain nothing.
+    Speeding up only the culprit's rank would gain nothing.
     """
     now = culprit.pace
     supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
@@ -95,13 +92,13 @@ def as_slow(culprit: Stall, run: RunEvidence, found: Coupling) -> list[int]:
     return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
 
 
-def _too_slow(run: RunEvidence, found: Coupling, loader: int) -> list[tuple[float, int]]:
+def _too_slow(run: RunEvidence, coupling: Coupling, loader: int) -> list[tuple[float, int]]:
     """Return (seconds per batch, rank) for each waiting rank whose workers could not keep up either.
 
-    It does not show there: while a rank waits for another, its workers read ahead, and nobody waits for them.
+    Their waits do not show it: while a rank waits for another, its workers read ahead.
     """
     slow = []
-    for share in (found.share(rank) for rank in found.waiting):
+    for share in (coupling.share(rank) for rank in coupling.waiting):
         for now in run.ranks[share.rank].recent_paces:
             if now.loader.loader != loader or not now.workers:
                 continue

@@ -1,9 +1,9 @@
-"""Symptoms of the waits for one loader on one rank: all that the rules decide on, each number measured once.
+"""Symptoms of the waits for one loader on one rank: what the rules decide on, each measured once.
 
-Three numbers taken in the training process say what the loop waits for: the wait, the training thread's CPU
-time inside it, and how many batches lay ready when the wait began. If the workers are too slow, nothing lies
-ready and the thread uses no CPU. If delivery is too slow, batches lie ready and the thread is busy. The rest
-is arithmetic on fetch time, step time and CPUs.
+Three numbers from the training process show what the loop waits for: the wait, the training thread's CPU time
+in it, and how many batches were ready when it began. If the workers are too slow, no batch is ready and the
+thread uses no CPU. If delivery is too slow, batches are ready and the thread is busy. The rest is arithmetic
+on fetch time, step time and CPUs.
 """
 
 from __future__ import annotations
@@ -26,42 +26,30 @@ from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.measures.fetches import Fetches, taken_from_memory
 from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
-from loaderwatch.detect.measures.machine import (
-    Cpus,
-    Machine,
-    helper_cpu_ratio,
-    read_per_s,
-)
+from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, read_per_s
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import (
-    beside_model,
-    usual_stack,
-)
+from loaderwatch.detect.measures.stacks import beside_model, usual_stack
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
 FEW_LATER_STEPS: Final = threshold(
-    3, "steps", "chosen: of the later epochs, below which nothing is known of them"
+    3, "steps", "chosen: fewer steps of later epochs say nothing about those epochs"
 )
 READY_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of the wait with a batch lying ready; from there the workers are not the trouble"
+    0.5, "ratio", "chosen: of the wait; with a batch ready for so much, workers are not the trouble"
 )
 DELIVERY_CPU_RATIO: Final = threshold(
     0.06,
     "ratio",
-    "measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %",
+    "measured: unpickling is a seventh (busy machine) to half CPU, a wait for workers below 3 %",
 )
 OTHERS_CPU_FACTOR: Final = threshold(
-    4.0,
-    "factor",
-    "measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait",
+    4.0, "factor", "measured: threads that hold the lock use 5 (busy machine) to 13 times the wait's CPU"
 )
 UNPACK_RATIO: Final = threshold(
-    0.05, "ratio", "chosen: of an iteration without waiting; unpacking that costs less is not the trouble"
+    0.05, "ratio", "chosen: of an iteration without waiting; cheaper unpacking does no harm"
 )
-UNPACK_S: Final = threshold(
-    0.002, "s", "chosen: of CPU on an idle host; unpacking that takes less is no trouble"
-)
+UNPACK_S: Final = threshold(0.002, "s", "chosen: CPU time on an idle host; faster unpacking does no harm")
 SHORT_FACTOR: Final = threshold(
     1.05, "factor", "chosen: median fetch time / workers, over a step; above it the workers are too slow"
 )
@@ -69,41 +57,36 @@ NEARLY_SHORT_FACTOR: Final = threshold(
     0.8, "factor", "chosen: mean fetch time / workers, over a step; above it the workers are suspected"
 )
 AWAITING_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of a fetch in which a worker sleeps or waits; a lack of CPUs is then not its cause"
+    0.5, "ratio", "chosen: of a fetch in which a worker sleeps or waits; then lack of CPUs is not its cause"
 )
 RUNNABLE_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the looks; workers found runnable this often are computing, however little CPU they get",
+    0.5, "ratio", "chosen: of the looks; workers so often runnable compute, however little CPU they get"
 )
 CROWDED_RUNNABLE_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of the looks that find workers runnable, where "
-    "the kernel does not tell how long they lacked a CPU",
+    0.5, "ratio", "chosen: of the looks with runnable workers, if the kernel reports no waits for a CPU"
 )
 ASSUMED_CPUS: Final = threshold(4.0, "CPUs", "chosen: for a rank whose number of CPUs is not known")
 
 
 class Bottleneck(Enum):
-    """A thing that the loop may wait for; each has its own causes (``rules.RULES``)."""
+    """What the loop may wait for; each has its own causes (``rules.PRECEDENCE``)."""
 
-    OTHER_ITERABLE = "an iterable that is no DataLoader"
-    TRAINING_THREAD = "the training thread, which reads itself (num_workers=0)"
-    UNPACKING = "the training thread, which works to take batches that lie ready"
-    HANDOVER = "the training thread, which does not get batches that lie ready"
-    WORKERS = "workers that cannot keep up"
-    SINGLE_BATCHES = "single batches of workers that keep up otherwise"
+    OTHER_ITERABLE = "other-iterable"  # not a DataLoader
+    TRAINING_THREAD = "training-thread"  # reads the samples itself (num_workers=0)
+    UNPACKING = "unpacking"  # the training thread works to take batches that are ready
+    HANDOVER = "handover"  # the training thread does not get batches that are ready
+    WORKERS = "workers"  # the workers cannot keep up
+    SINGLE_BATCHES = "single-batches"  # the workers keep up except for single batches
 
 
 @dataclass(frozen=True)
 class Symptoms:
     """The symptoms of the waits for one loader on one rank.
 
-    NaN where a number is not known; seconds are means per batch unless a property says otherwise.
+    A number that is not known is NaN. Seconds are means per batch unless a property says otherwise.
 
-    ``history``: all fetches in the window, which show a change of the storage or a filling cache; None where
-    nobody asks for that (evaluation, single waits). ``spikes``: the single long waits; empty unless those are
+    ``history``: all fetches in the window, which show a change of the storage or a filling cache; None if
+    nobody asks for that (evaluation, single waits). ``spikes``: the single long waits; empty unless they are
     judged.
     """
 
@@ -116,7 +99,7 @@ class Symptoms:
 
     @property
     def loader(self) -> LoaderInfo:
-        """Return the loader that is waited for."""
+        """Return the loader that the loop waits for."""
         return self.pace.loader
 
     @property
@@ -136,14 +119,14 @@ class Symptoms:
 
     @cached_property
     def ready(self) -> float:
-        """Return how many batches lay ready when a wait began, on average."""
+        """Return how many batches were ready when a wait began, on average."""
         return mean(np.where(self.pace.ready >= 0, self.pace.ready, np.nan).astype(np.float64))
 
     @cached_property
     def ready_wait_ratio(self) -> float:
-        """Return the share (0 to 1) of the waiting time that passed although some batch lay ready.
+        """Return the share (0 to 1) of the waiting time that passed although a batch was ready.
 
-        A wait that goes on does not count, because for that it is not known.
+        An open wait does not count, because it is not known yet.
         """
         pace = self.pace
         seen = (pace.ready >= 0) | (pace.cached >= 0)
@@ -159,10 +142,9 @@ class Symptoms:
 
     @cached_property
     def hands_over(self) -> bool:
-        """Whether the training thread works to take batches that lie ready; quicker workers would not help.
+        """Whether the training thread is busy taking ready batches, so that faster workers would not help.
 
-        The CPU time of unpacking must be large by itself: on a busy machine even a short unpacking takes
-        long.
+        The CPU time of unpacking must be large in itself: on a busy machine even short unpacking takes long.
         """
         unpack_s = mean(self.pace.wait_cpu_s)
         return (
@@ -174,22 +156,22 @@ class Symptoms:
 
     @cached_property
     def lock_is_held(self) -> bool:
-        """Whether other threads of the training process compute several times as much as the training thread does in its waits.
+        """Whether other threads compute several times as much as the training thread does in its waits.
 
-        Then a little work takes long because they hold the interpreter's lock, which one thread has at a time; native code
-        needs no lock, so no more than one CPU of theirs counts.
+        Only one thread at a time has the interpreter's lock, so with it taken even a little work takes long.
+        Native code needs no lock, so at most one CPU of the other threads counts.
         """
         others = self.machine.other_cpu_ratio
         return math.isfinite(others) and min(1.0, others) > OTHERS_CPU_FACTOR * self.wait_cpu_ratio
 
     @cached_property
     def first_epoch(self) -> bool:
-        """Whether all steps belong to the loader's first epoch, but for too few to judge the next one by."""
+        """Whether all steps are in the loader's first epoch; too few later steps do not count."""
         return int((self.pace.epoch > 0).sum()) < FEW_LATER_STEPS
 
     @cached_property
     def comb_period(self) -> int | None:
-        """Return after how many batches a long wait recurs, as workers finish together; None if none does."""
+        """Return the period of long waits in batches, if workers finish together; None without one."""
         return comb_period(self.pace.wait_s, self.workers)
 
     @cached_property
@@ -209,21 +191,21 @@ class Symptoms:
         return Bottleneck.WORKERS
 
     def passing_stacks(self, why: str) -> list[StackDump]:
-        """Return the stacks that were taken of this loader's workers for one reason, oldest first."""
+        """Return the stacks of this loader's workers that were taken for one reason, oldest first."""
         rank = self.pace.rank
         rows = rank.table("processes")
         pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == self.loader.loader)].tolist())
         return [dump for dump in rank.passing_stacks.get(why, []) if dump.pid in pids]
 
     def training_stacks(self, why: str) -> list[StackDump]:
-        """Return the stacks that were taken of the training process for one reason, oldest first."""
+        """Return the stacks of the training process that were taken for one reason, oldest first."""
         return [dump for dump in self.pace.rank.passing_stacks.get(why, []) if dump.worker < 0]
 
     @cached_property
     def between_steps(self) -> StackDump | None:
-        """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""
+        """Return the usual stack between two steps of a loop without a loader; None without stacks."""
         stacks = self.pace.rank.passing_stacks
-        # Between micro-batches it is in a step, where stacks are taken for another reason.
+        # Between micro-batches the loop is in a step, where stacks are taken for another reason.
         fed = [dump for dump in stacks.get(SCRIPT_WORK, []) if dump.feeds]
         return usual_stack(beside_model(stacks.get(BETWEEN_STEPS) or fed))
 
@@ -231,7 +213,7 @@ class Symptoms:
 
     @property
     def workers(self) -> int:
-        """Return the number of workers, or 1 where there are none, so that it can be divided by."""
+        """Return the number of workers, or 1 if there are none, so that callers can divide by it."""
         return self.pace.workers or 1
 
     @cached_property
@@ -248,9 +230,8 @@ class Symptoms:
     def fetch_s(self) -> float:
         """Return the seconds that a worker needs for a batch.
 
-        This is the mean, because slow fetches count; the median where that is more, because quick fetches
-        have come since that nobody waited for. Where no fetch is known, the workers are taken to be busy all
-        the time.
+        This is the mean, so that slow fetches count. If the median is larger, it is the median: fast fetches
+        came later that nobody waited for. If no fetch is known, the workers count as busy all the time.
         """
         if math.isfinite(self.mean_fetch_s):
             return max(self.typical_fetch_s, self.mean_fetch_s)
@@ -258,7 +239,7 @@ class Symptoms:
 
     @cached_property
     def short(self) -> bool | None:
-        """Whether the workers are too slow even at their median fetch time; None where that is not known."""
+        """Whether the workers are too slow even at their median fetch time; None if not known."""
         if not self.pace.workers or not (math.isfinite(self.typical_fetch_s) and math.isfinite(self.step_s)):
             return None
         return self.typical_fetch_s / self.workers > SHORT_FACTOR * self.step_s
@@ -281,16 +262,16 @@ class Symptoms:
 
     @property
     def worker_cpu_ratio(self) -> float:
-        """Return the mean CPU use of a worker in cores, over all its threads and all the time.
+        """Return a worker's mean CPU use in cores, over all its threads and all the time.
 
-        Where that is not known, it is the CPU use of the reading thread while it fetches.
+        If that is not known, it is the CPU use of the reading thread during fetches.
         """
-        each = self.cpus.worker_ratio
-        return each if math.isfinite(each) else self.fetch_cpu_ratio
+        cpu_ratio = self.cpus.worker_ratio
+        return cpu_ratio if math.isfinite(cpu_ratio) else self.fetch_cpu_ratio
 
     @property
     def computing_ratio(self) -> float:
-        """Return the share of its fetching time in which a worker computes, or is ready to but has no CPU."""
+        """Return the share (0 to 1) of fetch time in which a worker computes or is ready but has no CPU."""
         computing = self.fetch_cpu_ratio if math.isfinite(self.fetch_cpu_ratio) else self.worker_cpu_ratio
         runnable = self.cpus.runnable_ratio
         return max(computing, runnable) if runnable >= RUNNABLE_RATIO else computing
@@ -302,14 +283,15 @@ class Symptoms:
 
     @property
     def mostly_awaits(self) -> bool:
-        """Whether a worker neither computes nor lacks a CPU for half of a fetch: it sleeps or waits, and no CPU would make that shorter."""
-        return (
-            self.fetch_cpu_ratio + self.machine.worker_delay_ratio <= 1 - AWAITING_RATIO
-        )  # False where one is not known
+        """Whether a worker sleeps or waits for half of a fetch, so that more CPU would not help.
+
+        False if either number is not known.
+        """
+        return self.fetch_cpu_ratio + self.machine.worker_delay_ratio <= 1 - AWAITING_RATIO
 
     @cached_property
     def lately(self) -> NDArray[np.bool_]:
-        """Return the mask, shape (fetches,), of those that ended within the steps; it may be of none."""
+        """Return the mask, shape (fetches,), of the fetches that ended within the steps; may be all False."""
         result: NDArray[np.bool_] = self.pace.fetches.ended_ns >= self.pace.request_ns[0]
         return result
 
@@ -319,7 +301,7 @@ class Symptoms:
 
     @cached_property
     def batch_s(self) -> float:
-        """Return the mean seconds of the fetches that ended within the steps, of all where none did."""
+        """Return the mean seconds of the fetches that ended within the steps; of all if none did."""
         return mean(self.pace.fetches.fetch_s[self._lately_or_all])
 
     @cached_property
@@ -329,7 +311,7 @@ class Symptoms:
 
     @cached_property
     def in_memory(self) -> bool:
-        """Whether the samples lie in memory: one costs no more CPU time than to index and copy it, and nothing is read from storage."""
+        """Whether samples are in memory: one costs only index and copy, and nothing comes from storage."""
         read = read_per_s(self.pace.rank, self.loader.loader, int(self.pace.request_ns[0]))
         return taken_from_memory(
             self.samples,
@@ -370,17 +352,17 @@ class Symptoms:
 
     @property
     def slowness(self) -> float:
-        """Return how many times as long the same work takes here as on an idle host (``slowness_of``)."""
+        """Return how many times longer the same work takes here than on an idle host (``slowness_of``)."""
         return self.rank.slowness
 
     @property
     def reader_slowness(self) -> float:
-        """Return the same for who reads the samples. The pressure that workers make themselves is no excuse for them."""
+        """Return the same for the process that reads samples; pressure from workers does not excuse them."""
         return self.rank.worker_slowness if self.pace.workers else self.rank.slowness
 
     @property
     def cores(self) -> float:
-        """Return the number of CPUs that this rank has; ``ASSUMED_CPUS`` where that is not known."""
+        """Return the number of CPUs that this rank has; ``ASSUMED_CPUS`` if not known."""
         return self.cpus.per_rank if math.isfinite(self.cpus.per_rank) else ASSUMED_CPUS
 
     @cached_property
@@ -398,9 +380,9 @@ class Symptoms:
 
     @property
     def on_or_for_cpu_ratio(self) -> float:
-        """Return the share (0 to 1) of a fetch in which the worker computes, or is ready to but has no CPU.
+        """Return the share (0 to 1) of a fetch in which the worker computes or is ready but has no CPU.
 
-        Where the kernel does not tell how long processes wait for a CPU, their states do.
+        If the kernel does not tell how long processes wait for a CPU, the states of the processes do.
         """
         delayed = self.machine.worker_delay_ratio
         known = math.isfinite(delayed) and math.isfinite(self.fetch_cpu_ratio)
@@ -409,15 +391,12 @@ class Symptoms:
     # ---- what follows
 
     def gain(self, after_s: float) -> float | None:
-        """Return the share (0 to 1) of the time that comes back if an iteration takes ``after_s`` seconds.
-
-        None where that is not known.
-        """
+        """Return the gain, as a share (0 to 1), of iterations that take ``after_s`` s; None if not known."""
         gain = gain_ratio(self.iteration_s, after_s)
         return None if gain is None else gain * self.pace.in_pass_ratio
 
     def evidence(self, share: float) -> list[Evidence]:
-        """Return the symptoms as a person can check them in charts; ``share`` (0 to 1) of time is lost."""
+        """Return the symptoms as people can check them in charts; ``share`` (0 to 1) of the time is lost."""
         ready = math.isfinite(self.ready)
         return [
             *known_evidence(

@@ -1,4 +1,4 @@
-"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08, S23 and S58.
+"""Causes in workers that are missing or too slow: S01, S02, S07, S08, S23 and S58.
 
 S01 is no workers at all, S02 too few of them, S07 no CPU for more, S08 slow storage, S23 one worker with a
 heavy share, S58 fetches that take longer and longer.
@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from loaderwatch.core.answers import Param
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence, observed
+from loaderwatch.detect.finding import Explanation, known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
@@ -24,50 +23,42 @@ from loaderwatch.detect.measures.statistics import STEADY_RISE, median, ratio, t
 from loaderwatch.detect.shared_thresholds import LATENCY_CPU_RATIO
 
 WORTH_RATIO: Final = threshold(
-    0.1,
-    "ratio",
-    "chosen: of the time; a change that gains less than this at best is not advised for its own sake",
+    0.1, "ratio", "chosen: of the time; a change that gains less at best is not advised by itself"
 )
 GAINS_RATIO: Final = threshold(
-    0.02, "ratio", "chosen: of the time; what gains less is the same speed, once it is rounded"
+    0.02, "ratio", "chosen: of the time; a smaller gain is the same speed after rounding"
 )
 MOST_WORKERS_PER_CPU: Final = threshold(
-    4, "workers", "chosen: beyond it even sleeping workers are not the cure"
+    4, "workers", "chosen: beyond it, even more sleeping workers do not help"
 )
-FREE_CPUS: Final = threshold(
-    0.5, "CPUs", "chosen: with less of a CPU free, there is none for one more worker"
-)
+FREE_CPUS: Final = threshold(0.5, "CPUs", "chosen: with less of a CPU free, there is none for another worker")
 MANY_WORKERS: Final = threshold(
-    4, "workers", "chosen: so many that wait for storage are no mistake of the loader"
+    4, "workers", "chosen: if so many wait for storage, the loader is not at fault"
 )
 WORKERS_ASLEEP_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the looks at workers that find them asleep for a set time"
 )
 MOST_NEEDED_WORKERS: Final = threshold(
-    16, "workers", "chosen: where more of them are needed, the storage's latency is the trouble"
+    16, "workers", "chosen: if more are needed, the storage's latency is the trouble"
 )
 MAPPED_FAULTS_PER_S: Final = threshold(
-    20.0, "faults/s", "chosen: of one worker; those for loading code and libraries are over in a second"
+    20.0, "faults/s", "chosen: of one worker; faults for loading code and libraries end within a second"
 )
 GROWN_FETCH_FACTOR: Final = threshold(
-    1.5, "factor", "chosen: the last fetch time over the first, where the workers kept up at first"
+    1.5, "factor", "chosen: the last fetch time over the first, if the workers kept up at first"
 )
 GROWN_ALONE_FACTOR: Final = threshold(
-    2.0,
-    "factor",
-    "chosen: the same where the workers never kept up; the growth is then the larger part of a fetch",
+    2.0, "factor", "chosen: the same if the workers never kept up; then most of a fetch is growth"
 )
 BETWEEN_FACTOR: Final = threshold(
-    1.1,
-    "factor",
-    "chosen: the middle lies between the ends by that much; after a jump between two levels it does not",
+    1.1, "factor", "chosen: by which the middle differs from both ends; after a jump it does not"
 )
 HEAVY_SHARE_FACTOR: Final = threshold(3.0, "factor", "chosen: times the lightest worker's usual batch")
 FEW_SHARE_BATCHES: Final = threshold(4, "batches", "chosen: of each worker, before its usual batch is known")
 
 
 def other_iterable(s: Symptoms) -> Explanation:
-    """Explain S01: what is iterated is no DataLoader, and makes its batches while the loop stands still."""
+    """Explain S01: the loop iterates no DataLoader, but an object that makes batches while the loop waits."""
     return Explanation(
         scenario="S01",
         confidence=0.5,
@@ -85,9 +76,9 @@ def other_iterable(s: Symptoms) -> Explanation:
 
 
 def in_memory(s: Symptoms) -> Explanation | None:
-    """Explain S01: the samples lie in memory, and the loader takes them one by one; None otherwise.
+    """Explain S01: the samples are in memory, and the loader takes them one by one; None otherwise.
 
-    Workers would only copy from process to process what the training process has already.
+    Workers would only copy to the training process what it has already.
     """
     if s.loader.reader or s.loader.iterable_dataset or not s.in_memory:
         return None
@@ -109,10 +100,10 @@ def in_memory(s: Symptoms) -> Explanation | None:
 
 
 def no_workers(s: Symptoms) -> Explanation:
-    """Explain S01: the training thread, or one that reads ahead for it, reads every batch itself (num_workers=0)."""
+    """Explain S01: the training thread, or one that reads ahead for it, reads every batch (num_workers=0)."""
     cpus, reader = s.cpus, s.loader.reader
     read_s = s.iteration_s if reader else s.wait_s
-    # Who is ready to read and gets no CPU does not wait for storage.
+    # A thread that is ready to read but gets no CPU does not wait for storage.
     delayed = 0.0 if reader or not math.isfinite(s.machine.main_delay_ratio) else s.machine.main_delay_ratio
     sleeping = s.fetch_cpu_ratio + delayed < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
     most = int(MOST_WORKERS_PER_CPU * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
@@ -153,12 +144,11 @@ def no_workers(s: Symptoms) -> Explanation:
 
 
 def heavy_share(s: Symptoms) -> Explanation | None:
-    """Explain S23: one worker's share of a stream is always heavier, others could keep up; None otherwise.
+    """Explain S23: one worker's share of a stream is too heavy, but the others keep up; None otherwise.
 
-    Batches of an iterable dataset are delivered in turn, worker after worker. The worker that has the heavy
-    files, the long documents or the larger shards sets the pace of all: every so many batches the loop waits
-    for it, and what the others have read ahead lies ready. Neither prefetching nor more workers help, since
-    the share stays where it is.
+    An iterable dataset delivers batches in turn, worker after worker. So the worker with the heavy files,
+    long documents or larger shards sets the pace: the loop regularly waits for it while batches of the others
+    are ready. Neither prefetching nor more workers help, because the share stays with one worker.
     """
     workers = s.workers
     if not s.loader.iterable_dataset or workers < 2:
@@ -169,7 +159,7 @@ def heavy_share(s: Symptoms) -> Explanation | None:
         if took.size < FEW_SHARE_BATCHES:
             return None
         usual[worker] = median(took)
-    turn_s = workers * s.step_s  # from one of its batches to its next
+    turn_s = workers * s.step_s  # from one batch of a worker to its next
     least_s = min(usual.values())
     heavy = [worker for worker, took_s in usual.items() if took_s > max(turn_s, HEAVY_SHARE_FACTOR * least_s)]
     light_s = max((took_s for worker, took_s in usual.items() if worker not in heavy), default=0.0)
@@ -201,27 +191,24 @@ def heavy_share(s: Symptoms) -> Explanation | None:
 
 
 class GrownFetch(NamedTuple):
-    """A fetch whose time, in seconds, has risen all along."""
+    """A fetch whose time, in seconds, has risen steadily."""
 
-    of_cpu: bool  # the CPU time
+    of_cpu: bool  # its CPU time has risen, not its duration
     first_s: float
     last_s: float
     span_s: float
-    kept_up: bool  # the workers did, at first
+    kept_up: bool  # the workers kept up at first
 
 
 def growing(s: Symptoms) -> Explanation | None:
-    """Explain S58: a fetch takes longer and longer; None otherwise.
-
-    More workers would only put it off.
-    """
+    """Explain S58: fetches take longer and longer, which more workers would only delay; None otherwise."""
     grown = _growth(s)
     if grown is None:
         return None
     first_s, last_s = grown.first_s, grown.last_s
     return Explanation(
         scenario="S58",
-        confidence=0.95,  # above that of too few workers, which it is told as before its growth is seen
+        confidence=0.95,  # more than too few workers has, which is reported before the growth shows
         rule="fetches-keep-growing",
         params={
             **_speeds(s),
@@ -241,10 +228,11 @@ def growing(s: Symptoms) -> Explanation | None:
 
 
 def _growth(s: Symptoms) -> GrownFetch | None:
-    """Return how the time of a fetch has risen all along, by the clock or by its CPU time; None where neither has.
+    """Return how a fetch's duration, or else its CPU time, has risen steadily; None if neither has.
 
-    What grows with each sample grows ever more slowly in time once the loop waits, so no straight line is asked for. Where
-    others use the CPUs as well, the clock goes up and down with them, and only the CPU time shows the growth.
+    A cost that grows with each sample grows more slowly once the loop waits, so the rise need not be a
+    straight line. If others use the CPUs, the duration follows their load, and only the CPU time shows the
+    growth.
     """
     course = s.pace.rank.courses.get(s.loader.loader)
     for slices in parts(course) if course is not None else ():
@@ -292,7 +280,7 @@ def no_cpu_for_more(s: Symptoms) -> Explanation | None:
 
 
 def slow_storage(s: Symptoms) -> Explanation | None:
-    """Explain S08: all that the workers do is wait for their reads; None otherwise.
+    """Explain S08: the workers do nothing but wait for their reads; None otherwise.
 
     There must be many workers already, or far too many must be needed.
     """
@@ -354,22 +342,22 @@ def too_few_workers(s: Symptoms) -> Explanation:
 
 
 def _target(s: Symptoms) -> int:
-    """Return how many workers to have: those that keep up, and if they compute, no more than fit the CPUs."""
+    """Return how many workers to use: enough to keep up, but no more computing ones than the CPUs carry."""
     if s.waits_for_storage or s.mostly_awaits:
         return s.workers_needed
     known = [ratio for ratio in (s.computing_ratio, s.worker_cpu_ratio) if math.isfinite(ratio)]
     return min(s.workers_needed, _most_workers(s.cpus, max(known, default=1.0), s.workers))
 
 
-def _most_workers(cpus: Cpus, each: float, now: int) -> int:
-    """Return how many workers the CPUs carry: the ``now`` that run, plus as many as fit into the free CPUs.
+def _most_workers(cpus: Cpus, cores: float, now: int) -> int:
+    """Return how many workers the CPUs carry: ``now`` running ones, plus those that fit on the free CPUs.
 
-    ``each`` is what one worker takes, in cores.
+    ``each`` is the CPU use of one worker, in cores.
     """
     if not math.isfinite(cpus.free):
         return max(now, 4)
     most = max(1, int(MOST_WORKERS_PER_CPU * cpus.per_rank))
-    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
+    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(cores, 0.1) + 0.5)))
 
 
 def _speeds(s: Symptoms) -> dict[str, Param]:
@@ -383,7 +371,7 @@ def _speeds(s: Symptoms) -> dict[str, Param]:
 
 
 def _before_more(s: Symptoms) -> dict[str, Param]:
-    """Return the parameters of ``before-more-workers``: how a stream is split, and that they may sleep for what more cannot help."""
+    """Return the parameters of ``before-more-workers``: a stream's split, and whether workers sleep."""
     asleep = looks_ratio(s, "timer_wait")
     tells = s.waits_for_storage and asleep >= WORKERS_ASLEEP_RATIO
     return {**split(s.loader), "asleep_ratio": asleep if tells else None}

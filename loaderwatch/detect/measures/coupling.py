@@ -30,8 +30,8 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.threshold import threshold
 from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.detect.device_clock import gpu_step_of, slack_of
+from loaderwatch.detect.finding import who
 from loaderwatch.detect.measures.statistics import Floats, mean
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.rows_of_ranks import columns_from, grouped, stacked
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds

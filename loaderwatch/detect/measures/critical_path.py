@@ -19,9 +19,9 @@ from loaderwatch.detect.measures.time_use import (
     Use,
     last_ns,
     open_wait_s,
+    uses_of,
     waits_for_training,
 )
-from loaderwatch.detect.measures.time_use_of_ranks import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 COUNTS_S: Final = threshold(RECENT_S / 2, "s", "chosen: an ended rank counts for most of the interval")

@@ -16,6 +16,12 @@ from loaderwatch.core.facts import Call, StackDump
 from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 
+
+def code_line(frame: Frame | None) -> Text | None:
+    """Return a line of code as a parameter of a message; None if no line is known."""
+    return None if frame is None else frame.text
+
+
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _LIBRARY: Final = re.compile(
@@ -99,9 +105,9 @@ NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
 
 # By kernel function, or by the innermost module of Python's library, because a socket with a timeout polls.
 _WAITED_FOR: Final = (
-    ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
-    ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
-    ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
+    ("child", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
+    ("pipe", PIPE_FUNCTIONS, ("connection.py",)),
+    ("network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
 )
 # Functions of ``torch.nn.Module`` that are on the stack while a model computes.
 _MODEL_PASS: Final = ("_call_impl", "forward")
@@ -289,7 +295,10 @@ def computes_tensors(frames: Sequence[Frame]) -> bool:
 
 
 def awaited(frames: Sequence[Frame], wchan: str) -> str:
-    """Return what a process waits for from outside, by its kernel function or library module."""
+    """Return what a process waits for from outside: "child", "pipe", "network" or "answer".
+
+    Its kernel function or library module shows that. The message ``awaited`` chooses its words by it.
+    """
     modules = {PurePath(frame.file).name for frame in frames[:3]}
     return next(
         (
@@ -297,7 +306,7 @@ def awaited(frames: Sequence[Frame], wchan: str) -> str:
             for word, functions, files in _WAITED_FOR
             if waits_in(functions, wchan) or modules & set(files)
         ),
-        "an answer",
+        "answer",
     )
 
 

@@ -1,1 +1,1 @@
-"""Resources that run out: memory, file descriptors, shared memory."""
+"""Resources that run out: memory, disk, file descriptors, shared memory, and batches read ahead."""

@@ -1,8 +1,7 @@
 """File descriptors, before they run out: S40, code ``running-out``.
 
-With PyTorch's default sharing strategy every tensor from a worker holds a descriptor as long as it lives, so
-a loop that keeps batches in a list runs into ``ulimit -n`` (pytorch#973), sometimes as a hang
-(pytorch#25691).
+With PyTorch's default sharing strategy, every tensor from a worker holds a descriptor while it lives. A loop
+that keeps batches in a list reaches ``ulimit -n`` (pytorch#973), sometimes as a hang (pytorch#25691).
 """
 
 from __future__ import annotations
@@ -25,52 +24,45 @@ from loaderwatch.texts.formats import rate
 CODE = "running-out"
 DESCRIPTORS_ETA_S: Final = threshold(600.0, "s", "chosen: descriptors that run out later are not reported")
 LEAST_COUNTED_S: Final = threshold(
-    4.0, "s", "chosen: descriptors are counted every five seconds, so that two counts span it"
+    4.0, "s", "chosen: descriptors are counted every five seconds, so two counts span it"
 )
 LEAST_USED_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of the limit; below that there is time to see whether the growth goes on"
+    0.25, "ratio", "chosen: of the limit; below it there is time to see whether the growth continues"
 )
 SURE_USED_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the limit; with less in use the forecast is a remark"
 )
 NEARLY_RATIO: Final = threshold(
-    0.9,
-    "ratio",
-    "chosen: of the limit; from there the forecast is critical, and explains a crash with an EOFError",
+    0.9, "ratio", "chosen: of the limit; above it a forecast is critical, and explains an EOFError crash"
 )
 COUNT_STRETCH_NS: Final = threshold(
-    100_000_000, "ns", "chosen: the least stretch of steps; counts are rare, hardly two lie in one"
+    100_000_000, "ns", "chosen: the shortest stretch of steps; counts are rare, so one rarely holds two"
 )
 COUNTED_EVERY_NS: Final = threshold(
-    5_000_000_000,
-    "ns",
-    "the streamer counts at every fifth look; a count so long "
-    "before the first batch, or after the last step, still counts",
+    5_000_000_000, "ns", "the streamer counts at every fifth look, so training is extended by it at both ends"
 )
 MOST_AHEAD_NS: Final = threshold(
-    6_000_000_000,
-    "ns",
-    "descriptors are counted every five seconds, so the last count before a death is hardly older",
+    6_000_000_000, "ns", "counts come every five seconds, so the last one before a death is hardly older"
 )
 LEAST_DESCRIPTORS_PER_STEP: Final = threshold(
-    0.1, "descriptors", "chosen: the message does not name fewer a step"
+    0.1, "descriptors", "chosen: the message names no smaller growth a step"
 )
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find the rank that will run out of descriptors first: one finding at most."""
-    found = [
+    """Find the rank that will run out of descriptors first: at most one finding."""
+    findings = [
         finding
         for rank in run.live_ranks
         if _may_run_out(rank.rows)
         for worker in (None, *rank.rows.workers)
         if (finding := _finding(rank.rows, worker)) is not None
     ]
-    return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
+    return sorted(findings, key=lambda finding: finding.severity != "critical")[:1]
 
 
 def _may_run_out(rank: RankWindow) -> bool:
-    """Whether any process of a rank may use enough of its limit; cheap, as most of a thousand ranks are well."""
+    """Whether any process of a rank may be near its limit. Cheap, because most ranks are not."""
     rows = rank.table("processes")
     fds, limits = known(rows["fds"]), known(rows["fd_limit"])
     return bool(fds.size and limits.size) and float(fds.max()) >= LEAST_USED_RATIO * float(limits.min())
@@ -89,16 +81,16 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
         return None
     training = stretches(rank, COUNT_STRETCH_NS, COUNTED_EVERY_NS)
     counted = _counted(fds)
-    found = training.rise(t_ns[counted], fds[counted], _steady) if training is not None else None
-    if found is None:
+    trained = training.rise(t_ns[counted], fds[counted], _steady) if training is not None else None
+    if trained is None:
         return None
-    rise = found.growth
+    rise = trained.growth
     eta_s = rise.eta_s(most - now)
     if eta_s > DESCRIPTORS_ETA_S:
         return None
     sure = now >= SURE_USED_RATIO * most
     severity: Severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
-    per_step = rise.grown / found.steps
+    per_step = rise.grown / trained.steps
     return Finding(
         key=f"{CODE}:descriptors:rank{rank.rank}",
         code=CODE,
@@ -114,7 +106,7 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
             "open": now,
             "limit": most,
             "per_step": per_step if per_step >= LEAST_DESCRIPTORS_PER_STEP else None,
-            **found.basis,
+            **trained.basis,
             "first": rise.first,
             "last": rise.last,
         },
@@ -123,7 +115,7 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
             observed("limit", most, "count"),
             observed("more-per-second", rise.per_s, "per_s"),
             observed("until-the-limit", eta_s, "s"),
-            observed("steps-per-second", rate(found.steps / rise.span_s), "text"),
+            observed("steps-per-second", rate(trained.steps / rise.span_s), "text"),
         ],
         rank=rank.rank,
         host=rank.host,
@@ -133,14 +125,14 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
 
 
 def _steady(t_ns: Ints, fds: Floats) -> Growth | None:
-    """Return the growth of some counts: steady, or of so few that each must be higher than the one before."""
+    """Return steady growth of the counts; if they are few, each must be higher than the one before."""
     return growth(t_ns, fds, LEAST_COUNTED_S) or _two_point(t_ns, fds)
 
 
 def _two_point(t_ns: Ints, fds: Floats) -> Growth | None:
     """Return the growth from the first count to the last; None unless each is higher than the one before.
 
-    Close to the limit two or three counts must do. They must span at least ``LEAST_COUNTED_S``.
+    Close to the limit, two or three counts must be enough. They must span at least ``LEAST_COUNTED_S``.
     """
     if fds.size < 2 or not bool((np.diff(fds) > 0).all()):
         return None
@@ -153,13 +145,13 @@ def _two_point(t_ns: Ints, fds: Floats) -> Growth | None:
 
 
 def _counted(fds: Floats) -> NDArray[np.bool_]:
-    """Return the mask of the rows that count descriptors: few do, and those in between repeat the last count."""
+    """Return the mask of rows with a new count of descriptors; the rows in between repeat the last one."""
     result: NDArray[np.bool_] = np.isfinite(fds) & np.concatenate(([True], np.diff(fds) != 0))
     return result
 
 
 def open_by(t_ns: NDArray[np.int64], fds: Floats, at_ns: int) -> float:
-    """Return how many descriptors were open at a time after the last count, if they went on to grow as before; 0 where none were counted."""
+    """Return how many descriptors are open at a later time if growth continues; 0 without counts."""
     counted = np.flatnonzero(_counted(fds)) if fds.size else np.empty(0, dtype=np.int64)
     if not counted.size:
         return 0.0

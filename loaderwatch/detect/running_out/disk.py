@@ -14,22 +14,19 @@ from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
 DISK_REMARK_ETA_S: Final = threshold(
-    24 * 3600.0, "s", "chosen: a disk that is full within a day ends a night of training"
+    24 * 3600.0, "s", "chosen: a disk that fills within a day ends a night of training"
 )
 REMARK_TIMES_SEEN: Final = threshold(
-    4.0,
-    "factor",
-    "chosen: as far ahead as it was seen, times this; keeping the "
-    "last five checkpoints fills the disk with the first five as well",
+    4.0, "factor", "chosen: times as far ahead as was seen; five saves that are kept also fill the disk"
 )
 DISK_WARNING_ETA_S: Final = threshold(
-    2 * 3600.0, "s", "chosen: a disk that is full sooner needs somebody now"
+    2 * 3600.0, "s", "chosen: a disk that is full sooner needs a person now"
 )
 WARNING_SAVES: Final = threshold(
-    3, "saves", "chosen: with so few that still fit it is a warning, however long each takes to come"
+    3, "saves", "chosen: if so few still fit it is a warning, however rare they are"
 )
 DISK_ROWS: Final = threshold(
-    5, "rows", "chosen: the newest readings of a host; the job may have deleted something since older ones"
+    5, "rows", "chosen: the newest readings of a host; the job may have deleted files since older ones"
 )
 
 
@@ -43,7 +40,7 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 
 def _has_trained(rank: RankWindow) -> bool:
-    """Whether a rank has begun to train: before that it may download or convert its data, which comes to an end."""
+    """Whether a rank has begun to train: before that, it may download or convert its data, which ends."""
     return bool(rank.table("steps")["step"].size or rank.past("steps")["step"].size)
 
 
@@ -98,6 +95,6 @@ def _finding(host: HostWindow) -> Finding | None:
 
 
 def _latest(host: HostWindow, column: str) -> float:
-    """Return the newest value; NaN where none is recent, as the job may have deleted something since."""
+    """Return the newest value; NaN if none is recent, because the job may have deleted files since."""
     values = known(host.hosts[column][-DISK_ROWS:])
     return float(values[-1]) if values.size else math.nan

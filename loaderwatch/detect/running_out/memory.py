@@ -1,8 +1,8 @@
 """Memory that grows with every sample, before it runs out: S24, code ``running-out``.
 
-Memory is compared from step to step while the run trains (``rise``). Two causes look alike: Python objects of a
-forked dataset, whose pages are copied by merely reading them (pytorch#13246: the proportional share, PSS, rises), and
-leaks (anonymous memory rises). RSS is no measure: it counts shared and file pages as well.
+Memory is compared from step to step while the run trains (``Rise``). Two causes look alike. Merely reading
+the Python objects of a forked dataset copies their pages (pytorch#13246): the proportional share, PSS, rises.
+A leak makes anonymous memory rise. RSS is no measure: it counts shared and file pages as well.
 """
 
 from __future__ import annotations
@@ -31,27 +31,20 @@ from loaderwatch.detect.running_out.resource_growth import (
     is_likely,
     stretches,
 )
-from loaderwatch.detect.window import (
-    HostWindow,
-    RankWindow,
-    between_s,
-    distinct,
-    first_at,
-    seconds,
-)
+from loaderwatch.detect.window import HostWindow, RankWindow, between_s, distinct, first_at, seconds
 
 CODE = "running-out"
 SETTLING_NS: Final = threshold(
-    4_000_000_000, "ns", "chosen: imports and first touches of memory fill the beginning of a process's life"
+    4_000_000_000, "ns", "chosen: imports and first touches of memory come when a process begins"
 )
 LEAST_ANONYMOUS_S: Final = threshold(8.0, "s", "chosen: anonymous memory must grow for so long")
 LEAST_PSS_S: Final = threshold(
-    20.0, "s", "chosen: longer than for anonymous memory, as PSS is read every ten seconds at most"
+    20.0, "s", "chosen: longer than for anonymous memory, because PSS is read every ten seconds at most"
 )
 LEAST_GROWN_BYTES: Final = threshold(
-    100e6, "bytes", "chosen: of all processes of a host together; less is no leak worth a look"
+    100e6, "bytes", "chosen: of all processes of a host together; less is no leak"
 )
-LEAST_SAMPLE_BYTES: Final = threshold(100.0, "bytes", "chosen: less growth for each sample is noise")
+LEAST_SAMPLE_BYTES: Final = threshold(100.0, "bytes", "chosen: less growth per sample is noise")
 GONE_NS: Final = threshold(10_000_000_000, "ns", "chosen: a process whose newest reading is older has ended")
 
 
@@ -60,13 +53,13 @@ class _Leak:
     rank: RankWindow
     worker: int  # -1: the training process
     pid: int
-    loader: LoaderInfo | None  # the one that this process reads, as its worker or itself
+    loader: LoaderInfo | None  # the loader that this process reads, as its worker or itself
     rise: Rise
-    copied: bool  # it is the proportional share that grows
+    copied: bool  # the proportional share grows, not anonymous memory
 
     @property
     def per_s(self) -> float:
-        """Return the bytes that are added each second."""
+        """Return how many bytes are added each second."""
         return self.rise.growth.per_s
 
     @property
@@ -81,15 +74,15 @@ class _Leak:
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Find each host whose memory its training processes or workers will use up: one finding per host."""
-    found = []
+    findings = []
     for host, ranks in run.live_hosts:
         if not math.isfinite(_room(host)[0]):
             continue
         leaks = [leak for rank in ranks for leak in _leaks(rank)]
         finding = _finding(host, leaks) if leaks else None
         if finding is not None:
-            found.append(finding)
-    return found
+            findings.append(finding)
+    return findings
 
 
 def _leaks(rank: RankWindow) -> list[_Leak]:
@@ -98,32 +91,32 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
         return []
     rows = rank.table("processes")
     pids, times, anonymous, pss = (rows[name] for name in ("pid", "t_ns", "anonymous_bytes", "pss_bytes"))
-    found = []
+    leaks = []
     loaders = {loader.loader: loader for loader in rank.process.loaders}
     for pid in distinct(pids):
         own = np.flatnonzero(pids == pid)
         t_ns = times[own]
         if rank.made_ns - int(t_ns[-1]) > GONE_NS:
-            continue  # it has ended
+            continue  # the process has ended
         settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
         late, t_ns = own[settled:], t_ns[settled:]
         rise = training.rise(t_ns, anonymous[late], clear_growth(LEAST_ANONYMOUS_S), FEW_STRETCHES)
         shared = training.rise(t_ns, pss[late], clear_growth(LEAST_PSS_S), FEW_STRETCHES)
         best = max(
-            (one for one in (rise, shared) if one is not None),
-            key=lambda one: one.growth.per_s,
+            (growing for growing in (rise, shared) if growing is not None),
+            key=lambda growing: growing.growth.per_s,
             default=None,
         )
         if best is None:
             continue
         worker = int(rows["worker"][own][-1])
         loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else _read_in_process(rank)
-        found.append(_Leak(rank, worker, pid, loader, best, best is shared))
-    return found
+        leaks.append(_Leak(rank, worker, pid, loader, best, best is shared))
+    return leaks
 
 
 def _read_in_process(rank: RankWindow) -> LoaderInfo | None:
-    """Return the training loader that the training process reads itself; None where workers do."""
+    """Return the training loader that the training process reads itself; None if workers read."""
     own = (loader for loader in rank.process.loaders if loader.role == "train" and loader.num_workers == 0)
     return next(own, None)
 
@@ -195,7 +188,7 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
 
 
 def _room(host: HostWindow) -> tuple[float, str]:
-    """Return the bytes of memory that are left, NaN where not known, and of what: "host" or "container".
+    """Return the bytes of memory that are left, NaN if not known, and of what: "host" or "container".
 
     It is the host's memory or the control group's, whichever has less left.
     """
@@ -209,7 +202,7 @@ def _room(host: HostWindow) -> tuple[float, str]:
 def _epoch_left_s(leak: _Leak) -> float:
     """Return the seconds until this worker ends with its epoch, or has seen the whole dataset once.
 
-    They are infinite where nobody knows.
+    Infinite if that is not known or will not happen.
     """
     loader, span = leak.loader, leak.rank.span
     if (

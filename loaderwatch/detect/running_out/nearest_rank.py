@@ -1,7 +1,7 @@
-"""What the early warnings of a loader share: one finding for each loader, of the rank that is nearest to running out.
+"""Code shared by the early warnings: one finding per loader, for the rank that runs out first.
 
-A close look at a loader costs, and most of a thousand ranks are well. So each warning sorts the ranks by a cheap measure
-and looks at the first ones only.
+A close look at a loader costs time, and most of a thousand ranks are well. So each warning sorts the ranks by
+a cheap measure and looks closely at the first ones only.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MOST_NEAR_RANKS: Final = threshold(
     16, "ranks", "chosen: a close look costs, and most of a thousand ranks are well"
 )
 HALVED_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of what there was before; with more left it is not said to shrink"
+    0.5, "ratio", "chosen: of what there was before; with more left, it is not reported as shrinking"
 )
 SOON_S: Final = threshold(
-    120.0, "s", "the recent past is two minutes, and nothing is foretold further ahead than it was seen"
+    120.0, "s", "the recent past is two minutes, and no forecast reaches further ahead than was seen"
 )
 LATER_S: Final = threshold(
-    1800.0, "s", "chosen: nothing is foretold further ahead than half an hour, nor than it was seen"
+    1800.0, "s", "chosen: no forecast reaches beyond half an hour, or further than was seen"
 )
 
 T = TypeVar("T")
@@ -38,21 +38,21 @@ def foremost(
     look: Callable[[Pace], T | None],
     left: Callable[[T], float],
 ) -> list[T]:
-    """Return what was found of each loader with the least left.
+    """Return for each loader the finding with the least left.
 
     Args:
         run: the run.
-        near: ranks that may have a finding, each behind a number by which the nearest to running out come first.
-        look: judges a loader on a rank; None where nothing is wrong.
+        near: ranks that may have a finding, each after a number that sorts the nearest to running out first.
+        look: judges a loader on a rank; None if nothing is wrong.
         left: how much a finding has left, in any unit.
     """
     worst: dict[int, T] = {}
     for _, number in sorted(near)[:MOST_NEAR_RANKS]:
         for pace in run.ranks[number].paces:
-            found = look(pace)
+            finding = look(pace)
             known = worst.get(pace.loader.loader)
-            if found is not None and (known is None or left(found) < left(known)):
-                worst[pace.loader.loader] = found
+            if finding is not None and (known is None or left(finding) < left(known)):
+                worst[pace.loader.loader] = finding
     return list(worst.values())
 
 

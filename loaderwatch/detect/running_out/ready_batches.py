@@ -1,7 +1,8 @@
-"""Batches that lie ready and are being used up, by the loop's own clock: code ``headroom``.
+"""Ready batches that are being used up, measured by the loop's own clock: code ``headroom``.
 
-A loader whose workers have become slower than the loop does not make it wait at once: it first uses up what they have read
-ahead. This goes quickly, and is told where batches lie ready at each request and where the device's clock tells nothing.
+If workers become slower than the loop, the loop does not wait at once: it first uses up the batches read
+ahead. This happens quickly. It is reported if batches are ready at each request and the device's clock says
+nothing.
 """
 
 from __future__ import annotations
@@ -22,44 +23,40 @@ from loaderwatch.detect.running_out.nearest_rank import HALVED_RATIO, SOON_S, ea
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
-NEWEST_REQUESTS: Final = threshold(
-    8, "requests", "chosen: the mean of what lay ready at them is what lies ready now"
-)
-READY_FALLS: Final = threshold(-0.7, "rank correlation", "chosen: of the batches ready with time")
+NEWEST_REQUESTS: Final = threshold(8, "requests", "chosen: their mean of ready batches is what is ready now")
+READY_FALLS: Final = threshold(-0.7, "rank correlation", "chosen: of the number of ready batches with time")
 SURELY_LONGER_ERRORS: Final = threshold(
-    3.0,
-    "standard errors",
-    "chance alone makes a batch of the workers so much longer than the loop's in one of a thousand",
+    3.0, "standard errors", "chance alone makes workers' batches so much longer once in a thousand"
 )
 
 
 @dataclass(frozen=True)
 class Cushion:
-    """What lies ready of a loader on one rank, in batches; ``before`` is that of ``ago_s`` seconds earlier."""
+    """The ready batches of a loader on one rank, now and ``ago_s`` seconds earlier (``before``)."""
 
-    pace: Pace  # of the time in which it shrank
+    pace: Pace  # of the time in which they became fewer
     now: float
     before: float
     ago_s: float
-    each_s: float  # one batch from all workers
+    each_s: float  # per batch, from all workers together
 
     @property
     def left_s(self) -> float:
-        """Return how long it lasts if it goes on so."""
+        """Return how many seconds the ready batches last if this continues."""
         return self.now / (self.before - self.now) * self.ago_s
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding for each loader, that of the rank that will wait first."""
+    """Return at most one finding per loader: that of the rank that will wait first."""
     near = [
         (part, rank.rank) for rank in run.live_ranks if 0 < (part := _ready_part(rank.rows)) <= HALVED_RATIO
     ]
-    worst = foremost(run, near, lambda pace: _cushion(pace, run.limits), lambda found: found.left_s)
-    return [_finding(found) for found in worst]
+    worst = foremost(run, near, lambda pace: _cushion(pace, run.limits), lambda cushion: cushion.left_s)
+    return [_finding(cushion) for cushion in worst]
 
 
 def _ready_part(rank: RankWindow) -> float:
-    """Return the part of what a rank's loaders read ahead that lay ready at the newest requests; NaN where that is not known."""
+    """Return the share of a rank's read-ahead that was ready at the newest requests; NaN if not known."""
     ready = rank.table("steps")["ready"][-NEWEST_REQUESTS:]
     ready = ready[ready != UNKNOWN]
     most = max((warm_batches(loader) for loader in rank.process.loaders if loader.num_workers), default=0)
@@ -82,14 +79,14 @@ def _cushion(pace: Pace, limits: Limits) -> Cushion | None:
     each_s = known(rows.fetches.fetch_s[inside]) / pace.workers
     if each_s.size < NEWEST_REQUESTS or not _is_longer(each_s, rows.iteration_s):
         return None
-    found = Cushion(rows, left, before, ago_s, mean(each_s))
-    return found if found.left_s < min(SOON_S, _reading_left_s(rows)) else None
+    cushion = Cushion(rows, left, before, ago_s, mean(each_s))
+    return cushion if cushion.left_s < min(SOON_S, _reading_left_s(rows)) else None
 
 
 def _falling(pace: Pace) -> Pace | None:
-    """Return the requests since most batches lay ready in the epoch at hand; None if they are too few, or its end is near.
+    """Return this epoch's requests since most batches were ready; None if too few, or the end is near.
 
-    At the end of an epoch nothing is read ahead any more, and what lies ready is meant to be used up.
+    At the end of an epoch, nothing more is read ahead, and the ready batches are meant to be used up.
     """
     if pace.loader.batches is None:
         return None
@@ -102,19 +99,19 @@ def _falling(pace: Pace) -> Pace | None:
 
 
 def _reading_left_s(rows: Pace) -> float:
-    """Return the seconds for which the workers still have batches of this epoch to read, at the pace of the loop."""
+    """Return the seconds until the workers have read all batches of this epoch, at the loop's pace."""
     batches = rows.loader.batches
     assert batches is not None
     return (batches - warm_batches(rows.loader) - int(rows.batch[-1])) * rows.iteration_s
 
 
 def _is_longer(times_s: Floats, than_s: float) -> bool:
-    """Whether the mean of some times is above a given one by more than chance makes it."""
+    """Whether the mean of these times exceeds a given time by more than chance explains."""
     return mean(times_s) - than_s > SURELY_LONGER_ERRORS * float(times_s.std()) / math.sqrt(times_s.size)
 
 
-def _finding(found: Cushion) -> Finding:
-    pace = found.pace
+def _finding(cushion: Cushion) -> Finding:
+    pace = cushion.pace
     return early_warning(
         "read-ahead-used-up",
         "",
@@ -122,20 +119,20 @@ def _finding(found: Cushion) -> Finding:
         began_ns=int(pace.request_ns[0]),
         params={
             "loader": pace.loader.name,
-            "ready": found.now,
-            "ago_s": found.ago_s,
-            "before": found.before,
-            "eta_s": found.left_s,
+            "ready": cushion.now,
+            "ago_s": cushion.ago_s,
+            "before": cushion.before,
+            "eta_s": cushion.left_s,
             "workers": pace.loader.num_workers or 0,
-            "each_s": found.each_s,
+            "each_s": cushion.each_s,
             "iteration_s": pace.iteration_s,
         },
         evidence=known_evidence(
-            ("batches-ready", found.now, "count"),
-            ("batches-ready-before", found.before, "count"),
-            ("a-batch-from-all-workers", found.each_s, "s"),
+            ("batches-ready", cushion.now, "count"),
+            ("batches-ready-before", cushion.before, "count"),
+            ("a-batch-from-all-workers", cushion.each_s, "s"),
             ("iteration", pace.iteration_s, "s"),
             ("fetch-of-a-batch", median(pace.fetches.fetch_s[-2 * NEWEST_REQUESTS :]), "s"),
-            ("until-the-loop-waits", found.left_s, "s"),
+            ("until-the-loop-waits", cushion.left_s, "s"),
         ),
     )

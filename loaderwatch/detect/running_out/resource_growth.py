@@ -1,7 +1,8 @@
-"""The use of a resource that rises from step to step of the training: the basis of every forecast that something runs out.
+"""The use of a resource that rises from step to step: the basis of every forecast that something runs out.
 
-A step may take much and give it back, as activations are. A run may load its data set before it trains. Neither is a trend.
-So only the least use within each stretch of whole steps counts, and nothing before the first batch, or after the last step, does.
+A step may take much and give it back, for example for activations. A run may load its data before it trains.
+Neither is a trend. So only the smallest use in each stretch of whole steps counts, and only between the first
+batch and the last step.
 """
 
 from __future__ import annotations
@@ -23,90 +24,76 @@ from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
 Ints = NDArray[np.int64]
 
 STRETCH_NS: Final = threshold(
-    2_000_000_000,
-    "ns",
-    "two readings of a process lie in the shortest stretch, so that one reading at a peak never counts alone",
+    2_000_000_000, "ns", "the shortest stretch holds two readings of a process, so no peak counts alone"
 )
 PATIENCE_NS: Final = threshold(
-    10_000_000_000,
-    "ns",
-    "chosen: the age of the newest stretch beyond two usual ones; after that the run no longer trains",
+    10_000_000_000, "ns", "chosen: beyond two usual stretches; with an older newest one, training has stopped"
 )
 WARNING_ETA_S: Final = threshold(
-    1800.0, "s", "chosen: training takes hours, and a cache levels off before; sooner is worth an alert"
+    1800.0, "s", "chosen: training takes hours, and a cache stops growing earlier; sooner is worth an alert"
 )
-CRITICAL_ETA_S: Final = threshold(
-    300.0, "s", "chosen: what is used up within five minutes leaves hardly time"
-)
+CRITICAL_ETA_S: Final = threshold(300.0, "s", "chosen: five minutes leave hardly any time to act")
 LOOKS_AHEAD: Final = threshold(
-    39.0,
-    "factor",
-    "chosen: 2.5 % of what was free must have been used "
-    "up; smaller growth may be caches and queues that fill",
+    39.0, "factor", "chosen: 2.5 % of the free part must be used up; caches and queues that fill grow by less"
 )
 LOOKS_AHEAD_OF_STREAM: Final = threshold(
-    9.0,
-    "factor",
-    "chosen: 10 % must have been used up; shuffle buffers of streams hold gigabytes and take minutes to fill",
+    9.0, "factor", "chosen: 10 % must be used up; shuffle buffers hold gigabytes and fill for minutes"
 )
 CLEAR_OF_NOISE: Final = threshold(
-    4.0,
-    "standard deviations",
-    "chosen: of single stretches from a straight line, by which a quantity must have grown",
+    4.0, "standard deviations", "chosen: of single stretches from a straight line; the growth must exceed it"
 )
 FEW_STRETCHES: Final = threshold(
-    6,
-    "stretches",
-    "four long steps in a row looked like growth on a busy "
-    "machine, where the first reading of a step came late",
+    6, "stretches", "with four long steps, late first readings on a busy machine looked like growth"
 )
 CLEAR_OF_FEW: Final = threshold(
-    12.0,
-    "standard deviations",
-    "noise alone makes so straight a line of four stretches in about one case of eighty",
+    12.0, "standard deviations", "noise alone makes so straight a line of four stretches once in eighty"
 )
 LEAST_OF_FEW_S: Final = threshold(
-    WINDOW_S / 2, "s", "chosen: only steps so long that the window never holds many more stretches"
+    WINDOW_S / 2, "s", "chosen: only for steps so long that the window never holds many more stretches"
 )
 
 
 @dataclass(frozen=True)
 class Rise:
-    """The growth of one quantity over stretches of whole steps; ``steps`` is how many steps they hold."""
+    """The growth of one quantity over stretches of whole steps; ``steps`` is the number of steps in them."""
 
     growth: Growth
     steps: int
 
     @property
     def basis(self) -> dict[str, Param]:
-        """Return the parameters of the sentence that says what a forecast is made of."""
+        """Return the parameters of the sentence that names the basis of a forecast."""
         return {"seen_s": self.growth.span_s, "steps": self.steps}
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """Stretches of whole training steps of one rank: ``bounds_ns`` are where each begins and the last one ends, UTC."""
+    """Stretches of whole training steps of one rank.
+
+    ``bounds_ns`` are the begins of all stretches and the end of the last one, UTC. ``delivered_ns`` are the
+    deliveries of all batches in them.
+    """
 
     bounds_ns: Ints
-    delivered_ns: Ints  # of every step in them
+    delivered_ns: Ints
 
     def rise(
         self, t_ns: Ints, values: Floats, judge: Callable[[Ints, Floats], Growth | None], few: int = 0
     ) -> Rise | None:
-        """Return how the least values of the stretches grow, as ``judge`` finds; None where they do not.
+        """Return how the smallest values of the stretches grow, as ``judge`` finds; None if they do not.
 
-        Of fewer than ``few`` stretches they must grow by more than the readings of any stretch lie apart: readings that come too late
-        raise a least value by no more.
+        Fewer than ``few`` stretches must grow by more than the range of readings within any stretch, because
+        readings that come too late raise the smallest value by at most that.
         """
         times, least, apart = self._least(t_ns, values)
-        found = judge(times, least) if times.size else None
-        if found is None or (times.size < few and found.grown <= apart.max()):
+        trend = judge(times, least) if times.size else None
+        if trend is None or (times.size < few and trend.grown <= apart.max()):
             return None
         first, last = (first_at(self.delivered_ns, int(times[row])) for row in (0, -1))
-        return Rise(found, max(1, last - first))
+        return Rise(trend, max(1, last - first))
 
     def _least(self, t_ns: Ints, values: Floats) -> tuple[Ints, Floats, Floats]:
-        """Return time and value of the least known reading in each stretch that has one, and how far the greatest lies above it."""
+        """Return time and value of the smallest reading per stretch, and the largest one's distance to it."""
         good = np.isfinite(values)
         t_ns, values = t_ns[good], values[good]
         bounds = [first_at(t_ns, int(bound)) for bound in self.bounds_ns]
@@ -117,18 +104,18 @@ class Stretches:
 
 
 def stretches(rank: RankWindow, least_ns: int = STRETCH_NS, beyond_ns: int = 0) -> Stretches | None:
-    """Return the stretches of steps in a rank's window, each of ``least_ns`` at least; None while the rank does not train.
+    """Return a rank's stretches of steps, each at least ``least_ns`` long; None if it does not train.
 
-    The first one begins ``beyond_ns`` before the first batch, and the last one ends so much after the last step: for what is read rarely.
+    For quantities that are read rarely, the first one begins ``beyond_ns`` before the first batch, and the
+    last one ends as long after the last step.
     """
     steps = rank.table("steps")
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     rows = np.flatnonzero(one_of(steps["loader"], training))
     if not rows.size:
         return None
-    waited = np.maximum(
-        0, steps["wait_ns"][rows]
-    )  # UNKNOWN is negative: a thread of the script's own took the batch
+    # UNKNOWN is negative: the script's own thread took the batch.
+    waited = np.maximum(0, steps["wait_ns"][rows])
     delivered = np.sort(steps["request_ns"][rows] + waited)
     last = int(rows[-1])
     lasted = [int(steps[name][last]) for name in ("wait_ns", "step_ns", "nested_ns")]
@@ -147,20 +134,20 @@ def stretches(rank: RankWindow, least_ns: int = STRETCH_NS, beyond_ns: int = 0) 
 
 
 def clear_growth(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
-    """Return what judges stretches: steady growth over ``least_s`` seconds at least, which is clear of its noise."""
+    """Return a judge of stretches: it finds steady growth over ``least_s`` seconds that exceeds the noise."""
 
     def judge(t_ns: Ints, values: Floats) -> Growth | None:
         few = values.size < FEW_STRETCHES
-        found = growth(t_ns, values, max(least_s, LEAST_OF_FEW_S) if few else least_s)
-        if found is None:
+        line = growth(t_ns, values, max(least_s, LEAST_OF_FEW_S) if few else least_s)
+        if line is None:
             return None
-        off = values - found.per_s * (t_ns - t_ns[0]) / 1e9
+        off = values - line.per_s * (t_ns - t_ns[0]) / 1e9
         clear = CLEAR_OF_FEW if few else CLEAR_OF_NOISE
-        return found if found.per_s * found.span_s >= clear * float(off.std()) else None
+        return line if line.per_s * line.span_s >= clear * float(off.std()) else None
 
     return judge
 
 
 def is_likely(grown: float, left: float, looks_ahead: float = LOOKS_AHEAD) -> bool:
-    """Whether growth has gone on for long enough to expect that it goes on until nothing is left."""
+    """Whether the growth is long enough to expect that it continues until nothing is left."""
     return math.isfinite(grown) and left <= looks_ahead * grown

@@ -1,8 +1,8 @@
 """/dev/shm, before it is full: S39, code ``running-out``.
 
-Workers hand batches over in shared memory; a container's is 64 MB unless somebody asked for more
-(pytorch#5040). What a configuration needs at most is known as soon as one batch of each loader is. What grows beyond that is
-kept by somebody, and has a time at which it fills the rest.
+Workers hand over batches in shared memory. A container has 64 MB of it unless configured otherwise
+(pytorch#5040). The most that a configuration needs is known after one batch of each loader. If more is used,
+something keeps batches, and the time until it is full can be computed.
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ from loaderwatch.detect.running_out.resource_growth import (
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
-TIGHT_RATIO: Final = threshold(0.8, "ratio", "chosen: of the size of /dev/shm; from there on it is a remark")
-LEAST_SHM_BYTES: Final = threshold(
-    1 << 20, "bytes", "chosen: loaders that need less, or growth by less, fill no /dev/shm"
-)
+TIGHT_RATIO: Final = threshold(0.8, "ratio", "chosen: of the size of /dev/shm; a larger need is a remark")
+LEAST_SHM_BYTES: Final = threshold(1 << 20, "bytes", "chosen: a smaller need or growth fills no /dev/shm")
 ENOUGH_SHM_FACTOR: Final = threshold(
     1.25, "factor", "chosen: the advised size over what the loaders need, so that they use 80 % of it"
 )
 HOST_READING_NS: Final = threshold(
-    1_000_000_000, "ns", "a host is read once a second, so one reading lies in the shortest stretch of steps"
+    1_000_000_000, "ns", "a host is read once a second, so even the shortest stretch of steps has a reading"
 )
 LEAST_SHM_S: Final = threshold(
     FEW_FOR_DRIFT * HOST_READING_NS / 1e9,
     "s",
-    "chosen: few long stretches must span as much as the fewest short ones that count",
+    "chosen: a few long stretches must span as much time as the fewest short ones that count",
 )
 
 
 @dataclass(frozen=True)
 class _Need:
-    """The most that one loader of one rank keeps in shared memory."""
+    """The most shared memory that one loader of one rank uses."""
 
     rank: int
     loader: LoaderInfo
@@ -63,13 +61,13 @@ class _Need:
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find each host whose /dev/shm its loaders may come to fill, or nearly: one finding per host."""
-    found = []
+    """Find each host whose loaders may fill /dev/shm, or nearly: one finding per host."""
+    findings = []
     for host, ranks in run.live_hosts:
         finding = _filling(host, ranks) or _finding(host, ranks)
         if finding is not None:
-            found.append(finding)
-    return found
+            findings.append(finding)
+    return findings
 
 
 def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
@@ -83,7 +81,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     most = max(needs, key=lambda need: need.bytes)
     loader = most.loader
     fits = needed <= total
-    # The prefetch_factor with which the loaders fit, if all of them are lowered alike.
+    # The prefetch_factor with which the loaders fit, if all of them are lowered equally.
     prefetched = loader.prefetch_factor or 2
     factor = max(1, math.floor(prefetched * TIGHT_RATIO * total / needed))
     return Finding(
@@ -131,16 +129,16 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
 
 
 def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
-    """Return the finding of a host whose /dev/shm fills with more than its loaders read ahead; None otherwise."""
+    """Return the finding if /dev/shm fills with more than its loaders read ahead; None otherwise."""
     total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
     training = [parts for rank in ranks if (parts := stretches(rank, HOST_READING_NS)) is not None]
     if not training or not total > 0:
         return None
     longest = max(training, key=lambda parts: parts.bounds_ns.size)
-    found = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], _steady, FEW_FOR_DRIFT)
-    if found is None or found.growth.grown < LEAST_SHM_BYTES:
+    trained = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], _steady, FEW_FOR_DRIFT)
+    if trained is None or trained.growth.grown < LEAST_SHM_BYTES:
         return None
-    rise = found.growth
+    rise = trained.growth
     needed = sum(need.bytes for need in _needs(ranks))
     if rise.grown < needed:
         return None
@@ -162,7 +160,7 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
             "total_bytes": total,
             "growth_bytes": rise.per_s,
             "needed_bytes": needed,
-            **found.basis,
+            **trained.basis,
             "first_bytes": rise.first,
             "last_bytes": rise.last,
         },
@@ -178,7 +176,7 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
 
 
 def _steady(t_ns: Ints, used: Floats) -> Growth | None:
-    """Return the growth of many readings that are noisy, or of the few stretches that long steps leave."""
+    """Return the growth of many noisy readings, or of the few stretches that long steps leave."""
     return drift(t_ns, used) if used.size >= FEW_FOR_DRIFT else clear_growth(LEAST_SHM_S)(t_ns, used)
 
 

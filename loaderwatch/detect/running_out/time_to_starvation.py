@@ -1,9 +1,9 @@
-"""How long the GPU would go on without another batch, before it starves for the first time: code ``headroom``.
+"""How long the GPU could work without another batch, before it starves for the first time: code ``headroom``.
 
-It is a remark, from the device's clock alone; what the loop's own clock tells beforehand is in ``cushion``. A loader that gets
-slower uses up the batches that lie ready, and then the work that the loop has queued ahead of the GPU, its slack. Only when
-both are gone does the GPU starve. That is seen in the batches of the recent past where it goes quickly, and in the loader's
-course over the run where it takes an hour.
+The finding is a remark, made from the device's clock alone; ``ready_batches`` uses the loop's own clock. A
+loader that gets slower first uses up the ready batches, and then the work that the loop has queued for the
+GPU, its slack. Only then does the GPU starve. A quick change shows in the batches of the recent past, a
+change over an hour in the loader's course.
 """
 
 from __future__ import annotations
@@ -22,33 +22,25 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.history_slices import parts
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
-from loaderwatch.detect.running_out.nearest_rank import (
-    HALVED_RATIO,
-    LATER_S,
-    SOON_S,
-    early_warning,
-    foremost,
-)
+from loaderwatch.detect.running_out.nearest_rank import HALVED_RATIO, LATER_S, SOON_S, early_warning, foremost
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
-NEWEST_BATCHES: Final = threshold(16, "batches", "chosen: their median is the headroom of now")
+NEWEST_BATCHES: Final = threshold(16, "batches", "chosen: their median is the present headroom")
 LOW_HEADROOM_STEPS: Final = threshold(
-    2.0, "steps", "chosen: a loader with more iterations of headroom needs no closer look"
+    2.0, "steps", "chosen: a loader with more headroom needs no closer look"
 )
 SLOWER_FETCH_FACTOR: Final = threshold(
-    1.1, "factor", "chosen: times the fetch before; from there the message calls fetches slower"
+    1.1, "factor", "chosen: times the fetch before; above it the message calls fetches slower"
 )
 HEADROOM_FALLS: Final = threshold(
-    -0.5,
-    "rank correlation",
-    "chance gives such a correlation of headroom with time once in thousands for 48 batches",
+    -0.5, "rank correlation", "of headroom with time; by chance it comes once in thousands for 48 batches"
 )
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """A loader's headroom on one rank, in seconds; ``before_s`` is that of ``ago_s`` earlier."""
+    """A loader's headroom on one rank, in seconds; ``before_s`` is the headroom ``ago_s`` seconds earlier."""
 
     pace: Pace
     now_s: float
@@ -59,25 +51,25 @@ class Headroom:
 
     @property
     def left_s(self) -> float:
-        """Return how long it lasts if it goes on so."""
+        """Return how many seconds it lasts if this continues."""
         return self.now_s / (self.before_s - self.now_s) * self.ago_s
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding for each loader, that of the rank with the least headroom."""
+    """Return at most one finding per loader: that of the rank with the least headroom."""
     near = [
         (left, rank.rank)
         for rank in run.live_ranks
         if (left := _steps_left(rank.rows, run.limits)) < LOW_HEADROOM_STEPS
     ]
-    worst = foremost(run, near, lambda pace: _headroom(pace, run.limits), lambda found: found.now_s)
-    return [_finding(found) for found in worst]
+    worst = foremost(run, near, lambda pace: _headroom(pace, run.limits), lambda headroom: headroom.now_s)
+    return [_finding(headroom) for headroom in worst]
 
 
 def _steps_left(rank: RankWindow, limits: Limits) -> float:
-    """Return the headroom of a rank's newest batches in iterations; infinite where it is not known, or already gone.
+    """Return the headroom of a rank's newest batches in iterations; infinite if not known or used up.
 
-    It is cheap, because most of a thousand GPUs are well, or starve all together.
+    This check is cheap, because most of a thousand GPUs are well, or starve all together.
     """
     steps = rank.steps
     newest = slice(-2 * NEWEST_BATCHES, None)
@@ -103,7 +95,7 @@ def _headroom(pace: Pace, limits: Limits) -> Headroom | None:
     if rows < 3 * NEWEST_BATCHES:
         return None
     first, last = known.headroom_s[: rows // 3], known.headroom_s[-NEWEST_BATCHES:]
-    found = Headroom(
+    headroom = Headroom(
         pace=pace,
         now_s=median(last),
         before_s=median(first),
@@ -111,48 +103,48 @@ def _headroom(pace: Pace, limits: Limits) -> Headroom | None:
         ready=median(known.ready[-NEWEST_BATCHES:].astype(np.float64)),
         shrinks=trend(known.headroom_s) <= HEADROOM_FALLS and median(last) <= HALVED_RATIO * median(first),
     )
-    if found.now_s >= LOW_HEADROOM_STEPS * now.iteration_s:
+    if headroom.now_s >= LOW_HEADROOM_STEPS * now.iteration_s:
         return None
     if now.share < QUIET_RATIO:
-        if found.shrinks and found.left_s < SOON_S:
-            return found
-        slowly = _slowly(found)
+        if headroom.shrinks and headroom.left_s < SOON_S:
+            return headroom
+        slowly = _slowly(headroom)
         if slowly is not None:
             return slowly
-    if found.shrinks:
+    if headroom.shrinks:
         return None
-    keeps_up_just = bool(pace.workers) and found.ready == 0 and found.now_s < now.iteration_s
-    return found if keeps_up_just else None
+    keeps_up_just = bool(pace.workers) and headroom.ready == 0 and headroom.now_s < now.iteration_s
+    return headroom if keeps_up_just else None
 
 
 def _slowly(recently: Headroom) -> Headroom | None:
-    """Return the headroom that shrinks over the loader's course; None where it does not."""
+    """Return the headroom that shrinks over the loader's course; None if it does not."""
     course = recently.pace.rank.courses.get(recently.pace.loader.loader)
     for slices in parts(course) if course is not None else ():
         sunk = drift(slices.t_ns, -slices.headroom_s)
         if sunk is None or -sunk.last > HALVED_RATIO * -sunk.first:
             continue
-        found = replace(recently, now_s=-sunk.last, before_s=-sunk.first, ago_s=sunk.span_s, shrinks=True)
-        if found.now_s > 0 and found.left_s < min(LATER_S, found.ago_s):
-            return found
+        slowly = replace(recently, now_s=-sunk.last, before_s=-sunk.first, ago_s=sunk.span_s, shrinks=True)
+        if slowly.now_s > 0 and slowly.left_s < min(LATER_S, slowly.ago_s):
+            return slowly
     return None
 
 
-def _finding(found: Headroom) -> Finding:
-    pace = found.pace
+def _finding(headroom: Headroom) -> Finding:
+    pace = headroom.pace
     rows = pace.fetches.fetch_s
     before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
-    since_ns = pace.rank.made_ns - int(found.ago_s * 1e9)
+    since_ns = pace.rank.made_ns - int(headroom.ago_s * 1e9)
     return early_warning(
-        "gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
+        "gpu-work-used-up" if headroom.shrinks else "loader-barely-keeps-up",
         "",
         pace,
-        began_ns=since_ns if found.shrinks else int(pace.request_ns[-NEWEST_BATCHES]),
+        began_ns=since_ns if headroom.shrinks else int(pace.request_ns[-NEWEST_BATCHES]),
         params={
-            "left_s": found.now_s,
-            "ago_s": found.ago_s,
-            "before_s": found.before_s,
-            "eta_s": found.left_s if found.shrinks else None,
+            "left_s": headroom.now_s,
+            "ago_s": headroom.ago_s,
+            "before_s": headroom.before_s,
+            "eta_s": headroom.left_s if headroom.shrinks else None,
             "slower": now_s > SLOWER_FETCH_FACTOR * before_s,
             "fetch_s": now_s,
             "fetch_before_s": before_s,
@@ -160,10 +152,10 @@ def _finding(found: Headroom) -> Finding:
             "lacked_ratio": pace.share,
         },
         evidence=known_evidence(
-            ("gpu-work-and-ready-batches-left", found.now_s, "s"),
+            ("gpu-work-and-ready-batches-left", headroom.now_s, "s"),
             ("queued-on-the-gpu", median(pace.slack_s[-2 * NEWEST_BATCHES :]), "s"),
-            ("left-before", found.before_s, "s"),
-            ("batches-ready", found.ready, "count"),
+            ("left-before", headroom.before_s, "s"),
+            ("batches-ready", headroom.ready, "count"),
             ("iteration", pace.iteration_s, "s"),
             ("fetch-of-a-batch", mean(rows), "s"),
         ),

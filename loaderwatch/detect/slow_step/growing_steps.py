@@ -1,11 +1,12 @@
-"""Steps in which the script's own code, or its model, takes longer and longer, code ``slow-step``: S26.
+"""Steps in which the script's own code or its model takes longer and longer, code ``slow-step``: S26.
 
-A metric over all that was seen so far, a log that is written anew with each step, a list that is searched: it costs nothing at
-first, and most of the time an hour later. That is the part of a step that is neither copy nor model nor optimizer. A model
-grows as well: by hooks that are registered again and again, a bank that it keeps, a graph that reaches back into earlier steps. Its part
-counts only while batches are as large as before, so that longer sequences or larger batches are no growth, and while the rest of
-the step is not slowed down alike. Where no model is watched, that holds of the whole step, beside its optimizer. Where an accelerator works
-through the step while the loop goes on, nothing is said.
+The script's code is the part of a step that is neither copy nor model nor optimizer. A metric over everything
+seen so far, a log that is rewritten at each step, or a list that is searched costs nothing at first, and most
+of the time an hour later. A model grows by hooks that are registered repeatedly, a bank that it keeps, or a
+graph that reaches back into earlier steps. The model's part counts only if batches keep their size, so longer
+sequences or larger batches are no growth, and if the rest of the step does not slow down equally. Without a
+watched model, the same applies to the whole step, compared with its optimizer. If an accelerator works
+through the step while the loop continues, nothing is reported.
 """
 
 from __future__ import annotations
@@ -34,51 +35,39 @@ GROWN_STEP_FACTOR: Final = threshold(
     2.0, "factor", "chosen: the last value of a part of a step over its first"
 )
 HALF_RISE_FACTOR: Final = threshold(
-    1.05,
-    "factor",
-    "within each half; what each step adds grows as a square root of time, by 1.17 in the second half",
+    1.05, "factor", "within each half; equal growth per step (square root of time) gives 1.17 in the second"
 )
 SLEEP_LOOK_BACK_S: Final = threshold(
     30.0, "s", "chosen: looks come once a second, so 30 of them show how often the loop sleeps"
 )
 SLEEPING_LOOP_RATIO: Final = threshold(
-    0.2,
-    "ratio",
-    "chosen: of the looks at the loop; a pause that is "
-    "slept through is no work, and its reason may well grow",
+    0.2, "ratio", "chosen: of the looks at the loop; sleep is no work, and its reason may well grow"
 )
 KEPT_GROWTH_RATIO: Final = threshold(
-    0.8,
-    "ratio",
-    "chosen: of what a part came to; growth flattens in time, "
-    "and a script was called healthy at a seventh of its speed",
+    0.8, "ratio", "chosen: of what a part reached; growth flattens: a script at 1/7 of its speed was missed"
 )
 SAME_SIZE_FACTOR: Final = threshold(
-    1.1,
-    "factor",
-    "chosen: the largest median size of batches over the smallest; more is growth of the batches",
+    1.1, "factor", "chosen: the largest median size of batches over the smallest; above it the batches grow"
 )
 OF_REST_FACTOR: Final = threshold(
     1.25,
     "factor",
-    "a busy host slows a step and its rest alike to within a tenth; a rest of 0.2 ms doubled where the step grew by 2.8",
+    "a busy host slows step and rest alike within a tenth; a rest of 0.2 ms doubled as the step grew by 2.8",
 )
-STAGE_JUMPS: Final = threshold(
-    4, "jumps", "chosen: a model that is made larger in stages rises in so few jumps"
-)
+STAGE_JUMPS: Final = threshold(4, "jumps", "chosen: a model that is enlarged in stages rises in so few jumps")
 STAGES_RATIO: Final = threshold(
-    0.6, "ratio", "chosen: of a rise; more in the largest jumps is a change at some moments, no steady growth"
+    0.6, "ratio", "chosen: of a rise; if the largest jumps hold more, it is no steady growth"
 )
 
 
 Part: TypeAlias = Literal["script", "model", "step"]
-"""What has grown: the script's own part, the forward and the backward pass, or the step as a whole, of which no parts are known."""
+"""What has grown: the script's part, the forward and backward pass, or a step without known parts."""
 RULES: Final[Mapping[Part, tuple[str, str, str]]] = {
     "script": ("script-work-grows", "own-work-of-a-step", "own-work-of-a-step-before"),
     "model": ("model-pass-grows", "pass-of-the-model", "pass-of-the-model-before"),
     "step": ("steps-grow", "step", "step-before"),
 }
-"""The id of the rule for each part, and the names of the evidence: what the part takes now, and what it took at first."""
+"""For each part: the rule's id, and the names of the evidence for its time now and at first."""
 
 
 @dataclass(frozen=True)
@@ -95,21 +84,21 @@ class GrownStep:
 
     @property
     def share(self) -> float:
-        """Return the share of the time now, 0 to 1, that has come on top of what it took at first."""
+        """Return the share of the time now, 0 to 1, that was added to the part's first duration."""
         iteration_s = self.step_s + self.pace.lost_s / max(1, self.pace.wait_s.size)
         return self.pace.in_pass_ratio * (self.last_s - self.first_s) / iteration_s
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding, that of the rank that loses most by it."""
-    found = [
+    """Return at most one finding: that of the rank that loses most."""
+    grown_steps = [
         grown
         for rank in run.live_ranks
         if not rank.process.cuda and rank.rows.courses
         for pace in rank.paces
         if (grown := _grown(rank.rows, pace)) is not None and grown.share >= run.limits.input_warning_ratio
     ]
-    worst = max(found, key=lambda grown: grown.share, default=None)
+    worst = max(grown_steps, key=lambda grown: grown.share, default=None)
     return [] if worst is None else [_finding(worst, run.limits)]
 
 
@@ -121,13 +110,13 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    found = (_grown_part(pace, slices, part) for part in ("script", "model", "step"))
-    return next((grown for grown in found if grown is not None), None)
+    candidates = (_grown_part(pace, slices, part) for part in ("script", "model", "step"))
+    return next((grown for grown in candidates if grown is not None), None)
 
 
 def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
     if part == "step":
-        # As a whole a step is judged only where its parts are not known, but for the optimizer's.
+        # The whole step is judged only if none of its parts except the optimizer is known.
         known = np.isfinite(slices.script_s).any() or np.isfinite(slices.model_s).any()
         part_s, rest_s = slices.step_s, slices.optimizer_s
         if known or not np.isfinite(rest_s).any():
@@ -138,7 +127,7 @@ def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
     first_s, last_s = ends(part_s)
     if not 0 < first_s <= last_s / GROWN_STEP_FACTOR:
         return None
-    # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
+    # Other programs slow down all parts equally, so only the part relative to the rest shows real growth.
     of_rest = np.divide(part_s, rest_s, out=np.full(part_s.size, np.nan), where=rest_s > 0)
     if part != "script":
         first, last = ends(of_rest)
@@ -160,7 +149,7 @@ def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
 
 
 def _rose(part: Floats) -> bool:
-    """Whether it has grown steadily, up to now or up to a while ago, and is as large since: the steps themselves come later and later."""
+    """Whether the part grew steadily until now, or until earlier and kept its size as steps come rarely."""
     sizes = (part.size, 3 * part.size // 4, part.size // 2)
     return any(
         _rises(part[:size]) and ends(part)[1] >= KEPT_GROWTH_RATIO * ends(part[:size])[1]
@@ -170,7 +159,7 @@ def _rose(part: Floats) -> bool:
 
 
 def _rises(part: Floats) -> bool:
-    """Whether it has grown steadily, nearly all the time, and not at a few moments."""
+    """Whether the part grew steadily nearly all the time, and not at a few moments."""
     values = blocks(part)
     pairs = values.reshape(-1, 2).mean(axis=1)
     rising = HALF_RISE_FACTOR * pairs[0] <= pairs[1] and HALF_RISE_FACTOR * pairs[2] <= pairs[3]
@@ -181,47 +170,47 @@ def _rises(part: Floats) -> bool:
 
 
 def _same_size(slices: Course) -> bool:
-    """Whether the batches are known to be as large as they were."""
+    """Whether the batches are known to have kept their size."""
     sizes = blocks(slices.batch_bytes)
     return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE_FACTOR * sizes.min())
 
 
-def _finding(found: GrownStep, limits: Limits) -> Finding:
-    rank = found.pace.rank
-    dump = _stack(found)
+def _finding(grown: GrownStep, limits: Limits) -> Finding:
+    rank = grown.pace.rank
+    dump = _stack(grown)
     frame = user_frame(main_frames(dump))
-    rule, now, before = RULES[found.part]
+    rule, now, before = RULES[grown.part]
     return step_finding(
         rule,
         "S26",
         rank,
-        severity=if_it_costs_much(found.share, limits),
+        severity=if_it_costs_much(grown.share, limits),
         confidence=0.85,
-        began_ns=rank.made_ns - int(found.span_s * 1e9),
-        share=found.share,
-        lost_s=found.lost_s,
+        began_ns=rank.made_ns - int(grown.span_s * 1e9),
+        share=grown.share,
+        lost_s=grown.lost_s,
         params={
-            "share_ratio": found.share,
-            "first_s": found.first_s,
-            "last_s": found.last_s,
-            "span_s": found.span_s,
-            "step_s": found.step_s,
+            "share_ratio": grown.share,
+            "first_s": grown.first_s,
+            "last_s": grown.last_s,
+            "span_s": grown.span_s,
+            "step_s": grown.step_s,
             "at": None if frame is None else frame.text,
         },
         evidence=known_evidence(
-            (now, found.last_s, "s"),
-            (before, found.first_s, "s"),
-            ("step", found.step_s if found.part != "step" else None, "s"),
-            ("seen-for", found.span_s, "s"),
+            (now, grown.last_s, "s"),
+            (before, grown.first_s, "s"),
+            ("step", grown.step_s if grown.part != "step" else None, "s"),
+            ("seen-for", grown.span_s, "s"),
         ),
         dump=dump,
     )
 
 
-def _stack(found: GrownStep) -> StackDump | None:
-    stacks = found.pace.rank.passing_stacks
-    if found.part == "step":
+def _stack(grown: GrownStep) -> StackDump | None:
+    stacks = grown.pace.rank.passing_stacks
+    if grown.part == "step":
         return usual_stack(stacks.get(LONGER_STEP, []))
-    if found.part == "model":
+    if grown.part == "model":
         return usual_stack([dump for dump in stacks.get(LONGER_STEP, []) if in_model(main_frames(dump))])
     return usual_stack(beside_model(stacks.get(SCRIPT_WORK, [])))

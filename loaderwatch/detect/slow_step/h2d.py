@@ -1,12 +1,13 @@
 """Copies of batches to the GPU that take long: S17, code ``slow-step``.
 
-The time from a batch's delivery to the model's first call is measured. CUDA is asynchronous: a copy that
-blocks also waits for the kernels of the step before, and that is no loss, because the GPU computes meanwhile
-(it is the wait of a later ``.item()`` that has moved here, Lightning#20995). So a copy costs no more than the
-time in which the GPU ran no kernel and did not wait for data: NVML's utilization counts kernels, not copies.
-The device's own clock, where it times its phases, does not count those kernels either. CUDA events tell the rest: if the GPU had nothing left to do when the batch was asked for, there are no
-kernels that the copy could wait for. With neither utilization nor events the finding is a remark. If so few
-bytes take so long that no bus can be the cause, the time is other work of the loop, and nothing is said.
+The time from a batch's delivery to the model's first call is measured. CUDA is asynchronous, so a blocking
+copy also waits for the kernels of the step before. That is no loss, because the GPU computes meanwhile: the
+wait of a later ``.item()`` has moved here (Lightning#20995). So a copy costs at most the time in which the
+GPU ran no kernel and did not wait for data. NVML's utilization counts kernels, not copies. The device's own
+clock, if it times its phases, leaves these kernels out as well. CUDA events show the rest: if the GPU had
+finished when the batch was requested, the copy has no kernels to wait for. With neither utilization nor
+events, the finding is a remark. If so few bytes take so long that no bus can be the cause, the time is other
+work of the loop, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence, who
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow, seconds
@@ -46,9 +46,7 @@ SHORT_EVENT_WAIT_S: Final = threshold(
     50e-6, "s", "recording two CUDA events takes a few microseconds; of a shorter wait they say nothing"
 )
 IDLE_STREAM_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of a data wait in which the GPU's own stream was idle; then the GPU had finished before",
+    0.5, "ratio", "chosen: of a data wait; with its stream idle for more, the GPU had finished before"
 )
 CRITICAL_COPY_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the time, above the usual 0.3: the GPU's idle time shows a copy only indirectly"
@@ -56,27 +54,26 @@ CRITICAL_COPY_RATIO: Final = threshold(
 SLOWEST_COPY_BYTES_PER_S: Final = threshold(
     0.3e9,
     "bytes/s",
-    "1.4 to 6 GB/s are measured from pageable memory (pytorch#138018, "
-    "dask-cuda#98); slower is other work of the loop",
+    "1.4 to 6 GB/s are measured from pageable memory (pytorch#138018, dask-cuda#98); slower is other work",
 )
 BUS_SPEED_BYTES_PER_S: Final = threshold(
-    10e9, "bytes/s", "chosen: near the 11 GB/s of pinned memory, so pinning has little left to give"
+    10e9, "bytes/s", "chosen: near the 11 GB/s of pinned memory, so pinning has little left to gain"
 )
 PINNED_COPY_BYTES_PER_S: Final = threshold(
     11e9, "bytes/s", "measured from pinned memory on PCIe 3.0 x16 (pytorch#16901, dask-cuda#98)"
 )
 WORTH_PINNING_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of a copy's time; a pinned copy that takes more is not named"
+    0.8, "ratio", "chosen: of a copy's time; a pinned copy that takes more is not worth naming"
 )
 
 
 @dataclass(frozen=True)
 class Copies:
-    """The time and the bytes of copying batches to the GPU, per step of one rank; NaN where not known."""
+    """The time and the bytes of copying batches to the GPU, per step of one rank; NaN if not known."""
 
     pace: Pace
     before_model_s: float  # median, from delivery to the model's first call
-    copy_s: float  # of that, what the GPU was idle for, and what its own clock has at most
+    copy_s: float  # the part of it with an idle GPU, at most the device clock's own time for it
     bytes: float
     utilization: float
     proven: bool
@@ -93,32 +90,32 @@ class Copies:
 
     @property
     def rate(self) -> float:
-        """Return how many bytes per second the copies move; NaN where the bytes are not known."""
+        """Return how many bytes per second the copies move; NaN if the bytes are not known."""
         return self.bytes / self.copy_s
 
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding: that of the rank that loses most, which also names the other ranks."""
-    found = [
+    slow_copies = [
         copies
         for rank in run.live_ranks
         if _may_copy(rank.rows, run.limits)
         for now in rank.recent_paces
         if (copies := _copies(now, rank.slowness, run.limits)) is not None
     ]
-    if not found:
+    if not slow_copies:
         return []
-    worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
-    ranks = run.window.standing_for(sorted({copies.pace.rank.rank for copies in found}))
+    worst = max(slow_copies, key=lambda copies: (copies.proven, copies.lost_s))
+    ranks = run.window.standing_for(sorted({copies.pace.rank.rank for copies in slow_copies}))
     return [_finding(worst, ranks, run.world_size)]
 
 
 def _may_copy(rank: RankWindow, limits: Limits) -> bool:
-    """Whether a rank is worth a closer look, found roughly but cheaply: most ranks of most runs are not."""
+    """Whether a rank is worth a closer look. This check is rough but cheap, because most ranks are not."""
     steps = rank.table("steps")
     before_model, whole = steps["h2d_ns"][-ROUGH_LOOK_STEPS:], steps["step_ns"][-ROUGH_LOOK_STEPS:]
-    spent, of = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
-    return bool(spent > 0.5 * limits.input_warning_ratio * of)
+    spent, step_ns = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
+    return bool(spent > 0.5 * limits.input_warning_ratio * step_ns)
 
 
 def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
@@ -129,7 +126,7 @@ def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
     taken_s = seconds(steps["h2d_ns"][mine])
     if np.isfinite(taken_s).sum() < MEASURED_COPIES_RATIO * now.wait_s.size:
         return None
-    # Not the mean: a pause before the model now and then is no copy. The device does not count kernels of the step before.
+    # Not the mean: a rare pause before the model is no copy. The device counts no kernels of the step before.
     before_model_s = median(taken_s)
     on_device_s = device_phase_s(now.rank, "h2d", int(now.request_ns[0]))
     utilization, idle_s = _idle_s(now)
@@ -154,7 +151,7 @@ def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
 
 
 def _idle_s(now: Pace) -> tuple[float, float]:
-    """Return the GPU's utilization (0 to 1) and the idle seconds per iteration in which its batch was there.
+    """Return the GPU's utilization (0 to 1) and its idle seconds per iteration with the batch there.
 
     Both are NaN with too few readings.
     """
@@ -172,7 +169,7 @@ def _idle_s(now: Pace) -> tuple[float, float]:
 
 
 def _finished_before(now: Pace) -> bool | None:
-    """Whether the GPU had done all its work when a batch was asked for; None without enough CUDA events."""
+    """Whether the GPU had finished when a batch was requested; None without enough CUDA events."""
     waits = now.rank.table("gpu_waits")
     mine = waits["loader"] == now.loader.loader
     own, rows, events = np.intersect1d(now.request_ns, waits["request_ns"][mine], return_indices=True)
@@ -186,7 +183,7 @@ def _finished_before(now: Pace) -> bool | None:
 
 def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     pace = copies.pace
-    one = world <= 1 or len(ranks) == 1
+    is_one_rank = world <= 1 or len(ranks) == 1
     known = math.isfinite(copies.bytes)
     sure = copies.proven and known
     pinned_s = copies.bytes / PINNED_COPY_BYTES_PER_S
@@ -215,9 +212,9 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
             "pinned_s": pinned_s if pinned_s <= WORTH_PINNING_RATIO * copies.copy_s else None,
         },
         evidence=_evidence(copies),
-        rank=pace.rank.rank if one else None,
+        rank=pace.rank.rank if is_one_rank else None,
         host=pace.rank.host,
-        pid=pace.rank.process.pid if one else None,
+        pid=pace.rank.process.pid if is_one_rank else None,
         lost_s=copies.lost_s,
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.iteration_s - copies.copy_s),
     )

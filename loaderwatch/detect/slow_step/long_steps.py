@@ -1,4 +1,4 @@
-"""The long steps of a loop: those that take far longer than the usual one, and where the loop is in them."""
+"""The long steps of a loop: steps that take far longer than the usual one, and where the loop is in them."""
 
 from __future__ import annotations
 
@@ -18,33 +18,27 @@ from loaderwatch.detect.measures.statistics import Floats, mean, median
 from loaderwatch.detect.window import RankWindow
 
 STEPS_LOOK_BACK_S: Final = threshold(
-    60.0, "s", "chosen: the last minute, in which pauses of every 20 s come three times"
+    60.0, "s", "chosen: the last minute has three pauses that come every 20 s"
 )
-PAUSE_FACTOR: Final = threshold(
-    4.0, "factor", "chosen: times the usual step, so that common variation is none"
-)
+PAUSE_FACTOR: Final = threshold(4.0, "factor", "chosen: times the usual step, to leave out common variation")
 PAUSE_S: Final = threshold(0.1, "s", "chosen: a shorter step is no pause, however quick the usual step is")
 FEW_LONG_STEPS: Final = threshold(3, "steps", "chosen: fewer long steps are no habit")
 EARLY_STEPS: Final = threshold(
     3,
     "steps",
-    "CUDA, lazy modules, the first compilation and DDP's buckets "
-    "make the first steps of a run long (look-alike N03)",
+    "CUDA, lazy modules, first compilation and DDP's buckets make first steps long (look-alike N03)",
 )
 PAUSE_REMARK_RATIO: Final = threshold(
-    0.03, "ratio", "chosen: of the time; what costs less is not worth a remark"
+    0.03, "ratio", "chosen: of the time; a smaller loss is not worth a remark"
 )
 LEAST_RHYTHM_STEPS: Final = threshold(
-    3,
-    "steps",
-    "chosen: every second step may be long by chance; with "
-    "others among them a rhythm needs more steps in between",
+    3, "steps", "chosen: with exceptions, the shortest rhythm; every second step may be long by chance"
 )
 FEW_IN_RHYTHM: Final = threshold(
-    6, "steps", "chosen: fewer long steps fall into a rhythm by chance when others are among them"
+    6, "steps", "chosen: with exceptions among them, fewer long steps form a rhythm by chance"
 )
 RHYTHM_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of the long steps; a few others may be among those that come every n-th step"
+    0.8, "ratio", "chosen: of the long steps; so many must come every n-th step, a few may be exceptions"
 )
 
 
@@ -57,17 +51,17 @@ class Pauses:
     rows: NDArray[np.int64]  # indices of rows of the pace
     excess_s: Floats  # beyond the usual step
     usual_s: float
-    collector_s: Floats  # of the whole step, in the collector
+    collector_s: Floats  # the garbage collector's time in the whole step
     elapsed_s: float
 
     @property
     def lost_s(self) -> float:
-        """Return the seconds that all long steps together took beyond the usual."""
+        """Return the seconds by which all long steps together exceeded the usual step."""
         return float(self.excess_s.sum())
 
     @property
     def share(self) -> float:
-        """Return the share (0 to 1) of the time looked at that the long steps took beyond the usual."""
+        """Return the share (0 to 1) of the time looked at by which the long steps exceeded the usual step."""
         return min(1.0, self.lost_s / self.elapsed_s) if self.elapsed_s > 0 else 0.0
 
     def only(self, mask: NDArray[np.bool_]) -> Pauses:
@@ -81,15 +75,15 @@ class Pauses:
 
     @property
     def without_cpu(self) -> NDArray[np.bool_]:
-        """Return which of the long steps may be long only because other programs had the CPUs while the loop was ready to run.
+        """Return which long steps may be long only because other programs used the CPUs.
 
-        Those that come every n-th step are not: other programs do not count the steps.
+        Steps that are long every n-th time are not among them: other programs do not count the steps.
         """
         began_ns, took_s = self.pace.request_ns[self.rows], self.pace.own_s[self.rows]
         delayed_s = np.array(
             [
-                run_delay_s(self.rank, int(at), float(seconds))
-                for at, seconds in zip(began_ns, took_s, strict=True)
+                run_delay_s(self.rank, int(request_ns), float(seconds))
+                for request_ns, seconds in zip(began_ns, took_s, strict=True)
             ]
         )
         explained: NDArray[np.bool_] = took_s - delayed_s < long_from_s(self.usual_s)
@@ -97,8 +91,8 @@ class Pauses:
 
     @property
     def every(self) -> int | None:
-        """Return n where the long steps come every n-th step, of the loop or of each epoch; a few others may be among them."""
-        places = np.arange(self.pace.step.size)  # where gradients are accumulated, a step has several rows
+        """Return n if every n-th step of the loop or of each epoch is long; a few others may be long, too."""
+        places = np.arange(self.pace.step.size)  # with gradient accumulation, a step has several rows
         steps = self.pace.step if bool((np.diff(self.pace.step) > 0).all()) else places
         for numbers in (steps[self.rows], self.pace.batch[self.rows]):
             gaps, counts = np.unique(np.diff(numbers), return_counts=True)
@@ -118,21 +112,21 @@ class Pauses:
 
     @property
     def dumps(self) -> list[StackDump]:
-        """Return the stacks of the training process that were taken in long steps, or in one that goes on and is long already."""
+        """Return the training process's stacks in long steps, including one that is still open."""
         pace, rows = self.pace, self.rows
         began_ns = pace.request_ns[rows]
         took_s = np.nan_to_num(pace.loop_wait_s[rows]) + pace.own_s[rows]
 
-        def in_one(dump: StackDump) -> bool:
+        def in_long_step(dump: StackDump) -> bool:
             within = (began_ns <= dump.taken_ns) & (dump.taken_ns <= began_ns + took_s * 1e9)
             goes_on = dump.why == LONG_STEP and dump.taken_ns > pace.request_ns[-1]
             return goes_on or bool(within.any())
 
-        return [dump for dump in self.rank.stacks if dump.worker == -1 and in_one(dump)]
+        return [dump for dump in self.rank.stacks if dump.worker == -1 and in_long_step(dump)]
 
     @property
     def asleep_ratio(self) -> float:
-        """Return the share of the looks at the process during long steps that found it asleep for a set time; NaN without any."""
+        """Return the share of looks in long steps with the process asleep on a timer; NaN without any."""
         processes, began_ns = self.rank.table("processes"), self.pace.request_ns[self.rows]
         ended_ns = began_ns + (np.nan_to_num(self.pace.own_s[self.rows]) * 1e9).astype(np.int64)
         t_ns = processes["t_ns"][:, np.newaxis]
@@ -141,9 +135,10 @@ class Pauses:
 
     @property
     def place(self) -> tuple[Frame | None, StackDump | None, bool]:
-        """Return where the loop was in the last long step that a stack was taken of, and the stack; None and None without one.
+        """Return line and stack of the newest long step with a stack, and whether it reads another loader.
 
-        The third is whether it read another DataLoader there, one that is not attached: else its waits would be no part of the step.
+        Line and stack are None without one. The other loader is not attached: the waits of an attached loader
+        are no part of the step.
         """
         for dump in reversed(self.dumps):
             frames = main_frames(dump)
@@ -155,15 +150,16 @@ class Pauses:
 
 
 def long_from_s(usual_s: float) -> float:
-    """Return from how many seconds on a step is a long one, where the usual one takes ``usual_s``."""
+    """Return the seconds above which a step is long if the usual one takes ``usual_s``."""
     return max(PAUSE_S, PAUSE_FACTOR * usual_s)
 
 
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
-    """Return the long steps of the last minute; None when there are none."""
+    """Return the long steps of the last minute; None if there are none."""
     now = pace.since(rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
-    # A pause that the GPU works through costs nothing. Evaluation in a step is in its time, too: there the loop's counts.
+    # The GPU's clock counts: a pause that the GPU works through costs nothing. But it includes evaluation:
+    # in such steps the loop's clock counts.
     by_gpu = (
         np.isfinite(now.gpu_step_s) & (np.nan_to_num(now.aside_s) == 0) & (np.nan_to_num(now.nested_s) == 0)
     )
@@ -173,7 +169,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
         return None
     rows = np.flatnonzero(own_s >= long_from_s(usual_s))
     collector_s = now.loop_collected_s
-    # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
+    # A collector that runs in most steps makes all of them long: none stands out, but the time is lost.
     elapsed_s = now.elapsed_s + float(now.beside_s.sum())
     steady = float(np.nansum(collector_s)) >= 0.5 * PAUSE_REMARK_RATIO * elapsed_s
     if steady and not rows.size:

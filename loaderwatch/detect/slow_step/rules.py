@@ -1,4 +1,4 @@
-"""The rules of families ``slow-step`` and ``gpu-sawtooth``: why steps are long although their batches are there."""
+"""The rules of families ``slow-step`` and ``gpu-sawtooth``: why steps are long although data is there."""
 
 from __future__ import annotations
 

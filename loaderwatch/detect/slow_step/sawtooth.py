@@ -1,10 +1,10 @@
 """A GPU that idles within its steps while data is there: S26, S50 and S51, code ``gpu-sawtooth``.
 
-The rule for a swing is that of SageMaker Debugger's LowGPUUtilization: 95th percentile of the utilization from 70 % and
-5th below 10 %. Swings that are quicker than NVML shows leave it at a mean between: those count where the device's own
-clock is known. What neither says is whose fault the idle times are. Here those in which a batch was missing, an
-evaluation or an epoch's boundary went on, or no step at all, are taken out first: they have detectors of their
-own. What is left lies within steps; ``sawtooth_causes`` says where, and each cause is a finding.
+The rule for a swing is that of SageMaker Debugger's LowGPUUtilization: 95th percentile of the utilization
+from 70 % and 5th below 10 %. NVML shows quicker swings only as a mean in between: they count if the device's
+own clock is known. Utilization does not say what causes the idle time. So idle time without a batch, in an
+evaluation, at an epoch's boundary or without any step is taken out first: other detectors cover it. The rest
+is within steps; ``sawtooth_causes`` says where, and each cause is a finding.
 """
 
 from __future__ import annotations
@@ -30,27 +30,24 @@ from loaderwatch.detect.window import RankWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
 SWING_LOOK_BACK_S: Final = threshold(30.0, "s", "chosen: five swings of up to six seconds fit into it")
-FEW_SWING_READINGS: Final = threshold(150, "readings", "half of what comes in 30 s, at ten readings a second")
+FEW_SWING_READINGS: Final = threshold(150, "readings", "half of the readings in 30 s, at ten a second")
 MOST_IDLE_RANKS: Final = threshold(
     16,
     "ranks",
-    "measured: a close look took 0.33 ms a rank, and a second's "
-    "turn 26 ms instead of 350 at a thousand starving GPUs",
+    "measured: a close look took 0.33 ms a rank; at 1000 starving GPUs a second's turn 26 ms instead of 350",
 )
 FEW_SWINGS: Final = threshold(5, "swings", "chosen: fewer swings are no habit")
 DISTURBED_RATIO: Final = threshold(
-    0.05,
-    "ratio",
-    "chosen: of the readings with another process on the GPU, or a throttle; those are then to blame",
+    0.05, "ratio", "chosen: of the readings; if so many show another process or a throttle, that is to blame"
 )
 SHORT_LOST_WAIT_S: Final = threshold(
-    0.05, "s", "chosen: readings come each 0.1 s, so a shorter lost wait cannot be told apart"
+    0.05, "s", "chosen: readings come each 0.1 s and cannot show a shorter lost wait"
 )
 READING_REACH_S: Final = threshold(
     1.0, "s", "nvml.h: a reading is a mean over the sixth of a second to a second before it"
 )
 SWING_BLOCK_S: Final = threshold(
-    5.0, "s", "chosen: the beginning of a swing is looked for in pieces of time so long"
+    5.0, "s", "chosen: the length of the pieces of time that find a swing's begin"
 )
 FEW_BLOCK_READINGS: Final = threshold(
     10, "readings", "chosen: one second of readings; with fewer, a piece of time says nothing"
@@ -63,7 +60,7 @@ GOES_ON_RATIO: Final = threshold(
 def detect(run: RunEvidence) -> list[Finding]:
     """Return the causes for which the GPU idles on the rank that loses most by it.
 
-    Ranks that wait for each other idle for that, which is told by other detectors.
+    Nothing is returned for ranks that wait for each other: other detectors report that.
     """
     together, limits = run.coupling, run.limits
     if together is not None and together.state in ("waiting", "turns"):
@@ -73,26 +70,26 @@ def detect(run: RunEvidence) -> list[Finding]:
         (rank for rank, share in idle.items() if share >= limits.input_warning_ratio),
         key=lambda rank: -idle[rank],
     )
-    looked = [find_swing(run.ranks[rank]) for rank in loud[:MOST_IDLE_RANKS]]
-    found = [swing for swing in looked if swing is not None]
-    if not found:
+    looked_at = [find_swing(run.ranks[rank]) for rank in loud[:MOST_IDLE_RANKS]]
+    swings = [swing for swing in looked_at if swing is not None]
+    if not swings:
         return []
-    worst = max(found, key=lambda swing: swing.unexplained)
-    ranks = len(found) + len(loud[MOST_IDLE_RANKS:])
+    worst = max(swings, key=lambda swing: swing.unexplained)
+    ranks = len(swings) + len(loud[MOST_IDLE_RANKS:])
     known = causes(worst, limits.input_warning_ratio)
     return [_finding(worst, cause, ranks, run.world_size, limits) for cause in known or (None,)]
 
 
 def _recent(rank: RankWindow) -> tuple[Columns, slice]:
-    """Return the readings of a rank's GPU, and which of them are looked at."""
+    """Return the readings of a rank's GPU, and the slice of the recent ones."""
     rows = rank.table("gpus")
     return rows, slice(first_at(rows["t_ns"], rank.made_ns - int(SWING_LOOK_BACK_S * 1e9)), None)
 
 
 def _idle_with_data(rank: RankEvidence) -> float:
-    """Return the share of the time, 0 to 1, that a GPU idles beyond the data wait; roughly, but cheaply.
+    """Return the share of the time, 0 to 1, that a GPU idles beyond the data wait.
 
-    Most of a thousand GPUs are well, or starve all together.
+    This look is rough but cheap, because most of a thousand GPUs are well, or starve all together.
     """
     rows, late = _recent(rank.rows)
     used = rows["utilization_ratio"][late]
@@ -103,7 +100,7 @@ def _idle_with_data(rank: RankEvidence) -> float:
 
 
 def find_swing(rank: RankEvidence) -> Swing | None:
-    """Return how a rank's GPU idles within its steps; None where it does not, or other things explain it."""
+    """Return how a rank's GPU idles within its steps; None if it does not, or other things explain it."""
     rows, late = _recent(rank.rows)
     pace = rank.newest_pace
     if pace is None:
@@ -111,7 +108,7 @@ def find_swing(rank: RankEvidence) -> Swing | None:
     used, times = rows["utilization_ratio"], rows["t_ns"]
     known = np.isfinite(used) & (times >= pace.request_ns[0]) & (times < pace.ended_ns)
     used, times = used[known], times[known]
-    # A reading is a mean, so that their mean is the true share however they fall upon the swings.
+    # Each reading is a mean, so the mean of the readings is the true share wherever they fall in a swing.
     lost = (1.0 - used) * _in_steps(pace, times)
     now_from = int(np.searchsorted(times, rows["t_ns"][late][:1].sum()))
     every_time, every_lost = times, lost
@@ -164,9 +161,9 @@ def _began_ns(times: NDArray[np.int64], lost: NDArray[np.float64], now: float, p
 
     Args:
         times: of the readings, shape (readings,).
-        lost: by each reading, the share of the time that the GPU idles within a step, 0 to 1, of the same shape.
-        now: that share lately.
-        period_s: of the swing; NaN where it is not known.
+        lost: per reading, the share (0 to 1) of idle time within a step, shape (readings,).
+        now: the recent value of that share.
+        period_s: of the swing; NaN if not known.
     """
     block_ns = int(max(SWING_BLOCK_S, 2.0 * np.nan_to_num(period_s)) * 1e9)
     block = (int(times[-1]) - times) // block_ns  # 0 is the newest
@@ -187,11 +184,11 @@ def _is_anothers(other_pids: NDArray[np.int64], reasons: NDArray[np.int64]) -> b
 
 
 def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which readings are of an iteration and not of the time in which the device lacked its batch, shape (times,).
+    """Return which readings are in an iteration whose batch the device has, shape (times,).
 
-    Evaluation within a step is none of it either. What the device lacked in a long wait still shows in the readings of
-    the second after it. A wait that the device's work hides is no such time: of what it idled before, readings may
-    still tell then.
+    Evaluation within a step does not count either. The lack of a batch in a long wait still shows in the
+    readings of the second after it. A wait that the device's work hides does not lack a batch, but readings
+    in it may still show an earlier lack.
     """
     delivered_ns = pace.request_ns + (np.nan_to_num(pace.loop_wait_s) * 1e9).astype(np.int64)
     ended_ns = delivered_ns + (pace.own_s * 1e9).astype(np.int64)
@@ -200,23 +197,23 @@ def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
     shown_until_ns = np.where(long, delivered_ns + int(READING_REACH_S * 1e9), 0)
     over_ns = np.maximum.accumulate(shown_until_ns)
     at = np.searchsorted(pace.request_ns, times, side="right") - 1
-    of = np.maximum(at, 0)
-    before_ns = np.where(of > 0, over_ns[np.maximum(of - 1, 0)], 0)  # of the waits before this row's
-    lacked = (times >= (delivered_ns - lost_ns)[of]) & (times < over_ns[of]) & long[of]
+    row = np.maximum(at, 0)
+    before_ns = np.where(row > 0, over_ns[np.maximum(row - 1, 0)], 0)  # of the waits before this row's
+    lacked = (times >= (delivered_ns - lost_ns)[row]) & (times < over_ns[row]) & long[row]
     quiet = np.nan_to_num(pace.aside_s) == 0
     result: NDArray[np.bool_] = (
-        (at >= 0) & (times < ended_ns[of]) & (times >= before_ns) & ~lacked & quiet[of]
+        (at >= 0) & (times < ended_ns[row]) & (times >= before_ns) & ~lacked & quiet[row]
     )
     return result
 
 
 def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: Limits) -> Finding:
-    """Return what is told of one of the causes, or that there is none known."""
+    """Return the finding of one cause, or of idle time without a known cause."""
     rank, pace = swing.rank, swing.pace
-    found = cause.explanation if cause is not None else None
+    explanation = cause.explanation if cause is not None else None
     share = cause.share if cause is not None else swing.unexplained
     severity: Severity = "info"
-    if found is not None and share >= limits.input_warning_ratio:
+    if explanation is not None and share >= limits.input_warning_ratio:
         severity = "critical" if share >= limits.input_critical_ratio else "warning"
     idles: dict[str, Param] = {
         "rank": rank.rank if world > 1 else None,
@@ -226,20 +223,20 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         "idle_ratio": swing.idle,
         "share_ratio": share,
         "elapsed_s": min(SWING_LOOK_BACK_S, pace.total_s),
-        "because": found.said("because") if found is not None else None,
+        "because": explanation.said("because") if explanation is not None else None,
     }
     seen = swing.seen.get(cause.place, Seen()) if cause is not None else Seen()
     return Finding(
-        # Without the rank: of ranks alike now one is the worst and now another, and it is one alert all the same.
+        # Without the rank: which of several equal ranks is the worst changes, and the alert must stay one.
         key=f"{CODE}:{cause.place}" if cause is not None else CODE,
         aspect=cause.place if cause is not None else "",
         code=CODE,
-        scenario=found.scenario if found is not None else "S26",
+        scenario=explanation.scenario if explanation is not None else "S26",
         severity=severity,
-        confidence=found.confidence if found is not None else 0.5,
+        confidence=explanation.confidence if explanation is not None else 0.5,
         began_ns=swing.began_ns,
-        rule=found.rule if found is not None else "gpu-idle-unexplained",
-        params=found.params if found is not None else {},
+        rule=explanation.rule if explanation is not None else "gpu-idle-unexplained",
+        params=explanation.params if explanation is not None else {},
         frame=Text("gpu-idles-in-steps", idles),
         evidence=known_evidence(
             ("gpu-idle-for-this", share if cause is not None else None, "ratio"),
@@ -269,7 +266,7 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
 
 
 def _thread_cpu(rank: RankWindow, since_ns: int) -> float:
-    """Return how much of the time the training thread computes or waits for a CPU to do so, 0 to 1."""
+    """Return the share of the time, 0 to 1, in which the training thread computes or waits for a CPU."""
     rows = rank.table("processes")
     mine = (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
     return mean(rows["main_cpu_ratio"][mine] + np.nan_to_num(rows["run_delay_ratio"][mine]))

@@ -1,14 +1,15 @@
-"""Work of the script's own that takes much of every step, while no data is awaited: S26, code ``slow-step``.
+"""The script's own work that takes much of every step while no data is awaited: S26, code ``slow-step``.
 
-A metric in pure Python, texts that are cut into tokens, lists made of tensors: each step is as long as the one before, so that
-none stands out, and nothing grows. It is told from the part of a step that is neither copy nor model nor optimizer, and by
-stacks taken in that part, wherever in the step that is. A loss that is computed outside of the model is such a part as well: where
-most stacks end in PyTorch's own code, or in a sleep, there is only a remark.
+Examples are a metric in pure Python, tokenizing, or lists made of tensors. Each step is as long as the one
+before, so none stands out, and nothing grows. The signs are the time of a step outside copy, model and
+optimizer, and stacks taken in that time. A loss that is computed outside of the model is part of it as well:
+if most stacks end in PyTorch's own code or in a sleep, there is only a remark.
 
-The script may also make its next batch in that part, between forward and backward, say (nanoGPT). Where most stacks are at statements
-that feed the model, the model lacks data: without a loader that is S01, code ``input-bound``, as it is between two steps.
+The script may also make its next batch there, for example between forward and backward (nanoGPT). If most
+stacks are at statements that feed the model, the model lacks data. Without a loader that is S01, code
+``input-bound``, as between two steps.
 
-On a GPU the loop may be ahead of such work; what it costs there, ``sawtooth`` finds.
+On a GPU the loop may be ahead of such work; ``sawtooth`` finds what it costs there.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
+    code_line,
     collective,
     computes_tensors,
     in_model,
@@ -45,19 +46,19 @@ from loaderwatch.detect.slow_step.step_finding import CODE, by_share, step_findi
 from loaderwatch.detect.window import RankWindow
 
 LEAST_SCRIPT_WORK_S: Final = threshold(
-    10.0, "s", "chosen: of steps; the usual step of fewer seconds is not known"
+    10.0, "s", "chosen: of steps; fewer seconds do not show the usual step"
 )
 FEW_PHASED_STEPS: Final = threshold(
     8, "steps", "chosen: of the last minute with known phases; a loop whose steps take 7 s has so many"
 )
 FEW_SCRIPT_STACKS: Final = threshold(2, "stacks", "chosen: a single stack may show something rare")
 SCRIPT_STACKS_RATIO: Final = threshold(
-    0.6, "ratio", "chosen: of the stacks taken outside the model that show the script's work"
+    0.6, "ratio", "chosen: of the stacks taken outside the model; so many must show the script's work"
 )
 
 
 Kind: TypeAlias = Literal["data", "work", "other"]
-"""What most stacks show: statements that feed the model, other work in the script's own code, or PyTorch's functions and sleeps."""
+"""What most stacks show: statements that feed the model, other own work, or PyTorch's code and sleeps."""
 _RULES: Final[Mapping[Kind, str]] = {
     "data": "data-made-in-loop",
     "work": "script-work-in-steps",
@@ -72,40 +73,43 @@ class ScriptWork:
     pace: Pace
     kind: Kind
     share: float  # of all time, 0 to 1
-    seen_part: float  # of the stacks taken in that part, those that show its work
+    seen_part: float  # share of the stacks in that part that show its work
     script_s: float  # of the usual step
     step_s: float
     elapsed_s: float
-    dumps: list[StackDump]  # of that kind, taken in that part of a step, oldest first
+    dumps: list[StackDump]  # stacks of that kind, taken in that part of a step, oldest first
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding on work that makes no data: that of the rank whose script works most; the others wait for it."""
+    """Return at most one finding on work that makes no data.
+
+    It is that of the rank whose script works most, because the other ranks wait for it.
+    """
     return _worst(run, "work") or _worst(run, "other")
 
 
 def detect_data(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding on data that the script makes within its steps. It decides before the wait between two steps does."""
+    """Return at most one finding on data made within steps; it comes before a wait between two steps."""
     return _worst(run, "data")
 
 
 def _worst(run: RunEvidence, kind: Kind) -> list[Finding]:
-    """Return the finding of the rank whose script works most at this kind, by its stacks too."""
-    found = [
+    """Return the finding of the rank with most work of this kind, weighted by the stacks that show it."""
+    works = [
         work
         for rank in run.live_ranks
         if not rank.process.cuda and rank.passing_stacks.get(SCRIPT_WORK)
         for pace in rank.paces
         if (work := _work(rank.rows, pace, run.limits)) is not None and work.kind == kind
     ]
-    return [_finding(max(found, key=lambda work: work.share * work.seen_part), run.limits)] if found else []
+    return [_finding(max(works, key=lambda work: work.share * work.seen_part), run.limits)] if works else []
 
 
 def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
-    """Return how a rank's script works; None where that is little, its model is not timed, or the stacks show something else.
+    """Return how a rank's script works; None if that is little, or timed model and stacks do not show it.
 
-    Without a loader, data counts from the share on that is a warning of data wait. Other work counts from the critical share on: some
-    work of its own every loop has.
+    Data made without a loader counts from the share on that is a warning of data wait. Other work counts from
+    the critical share on, because every loop has some work of its own.
     """
     now = pace.since(rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     script_s = now.step_s - now.phases_s
@@ -119,11 +123,11 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     usual_s = median(script_s[known])
     share = usual_s * script_s.size / now.elapsed_s
     own = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
-    # One in a collective says nothing: the rank may hand its own results on there, or wait for one that works longer.
+    # A stack in a collective says nothing: the rank may share its results there, or wait for a slower rank.
     dumps = [dump for dump in own if collective(main_frames(dump)) in (None, "backward")]
     kinds = [_kind(rank, dump) for dump in dumps]
     others = sum(not in_model(main_frames(dump)) for dump in dumps)
-    # In a short step the loop may already be in the model when the stack is taken. Such stacks are not counted.
+    # In a short step the loop may be in the model already when the stack is taken. These stacks do not count.
     # Their share must not exceed what the model's share of the time makes likely.
     few = max(FEW_SCRIPT_STACKS, SCRIPT_STACKS_RATIO * others, 0.5 * share * len(dumps))
     shown = len(kinds) - kinds.count(None)
@@ -140,12 +144,12 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     if kind == "work" and asleep_ratio(rank, STEPS_LOOK_BACK_S) >= 0.5 * share:
         return None
     shows = (kind,) if kind != "other" else ("data", "work", "other")
-    aside = [dump for dump, each in zip(dumps, kinds, strict=True) if each in shows]
+    aside = [dump for dump, shown_kind in zip(dumps, kinds, strict=True) if shown_kind in shows]
     step_s = median(now.step_s[known])
     if starved:
         between = rank.passing_stacks.get(BETWEEN_STEPS, [])
         if not pace.loader.acts and all(dump.feeds for dump in between):
-            wait_s = mean(now.loop_wait_s)  # what the loop makes there is data as well
+            wait_s = mean(now.loop_wait_s)  # the loop makes data there as well
             share, usual_s, step_s = share + now.share, usual_s + wait_s, step_s + wait_s
             aside = sorted(aside + between, key=lambda dump: dump.taken_ns)
     return ScriptWork(
@@ -154,7 +158,7 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
 
 
 def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
-    """Return what a stack shows in the script's part of a step; None where it shows no work, or a pause of the training loop itself."""
+    """Return what a stack shows in the script's part of a step; None for no work or the loop's own pause."""
     frames = main_frames(dump)
     if not works_aside(frames):
         return None
@@ -167,35 +171,35 @@ def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
     return "other" if computes_tensors(frames) else "work"
 
 
-def _finding(found: ScriptWork, limits: Limits) -> Finding:
-    rank, dump = found.pace.rank, usual_stack(found.dumps)
-    # A remark has a key of its own, so that a pause that costs more is another incident.
-    remark = found.kind == "other"
+def _finding(work: ScriptWork, limits: Limits) -> Finding:
+    rank, dump = work.pace.rank, usual_stack(work.dumps)
+    # A remark has its own key, so that a pause that costs more becomes another incident.
+    remark = work.kind == "other"
     finding = step_finding(
-        _RULES[found.kind],
+        _RULES[work.kind],
         "S26",
         rank,
         severity="info" if remark else "warning",
         confidence=0.5 if remark else 0.75,
-        began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        share=found.share,
-        lost_s=found.share * found.elapsed_s,
+        began_ns=rank.made_ns - int(work.elapsed_s * 1e9),
+        share=work.share,
+        lost_s=work.share * work.elapsed_s,
         params={
-            "lost_ratio": found.share,
-            "elapsed_s": found.elapsed_s,
+            "lost_ratio": work.share,
+            "elapsed_s": work.elapsed_s,
             "line": code_line(user_frame(main_frames(dump))),
-            "script_s": found.script_s,
-            "step_s": found.step_s,
+            "script_s": work.script_s,
+            "step_s": work.step_s,
         },
         evidence=known_evidence(
-            ("own-work-of-an-iteration", found.script_s, "s"),
-            ("iteration", found.step_s, "s"),
-            ("share-of-the-time", found.share, "ratio"),
+            ("own-work-of-an-iteration", work.script_s, "s"),
+            ("iteration", work.step_s, "s"),
+            ("share-of-the-time", work.share, "ratio"),
         ),
         dump=dump,
     )
-    loader = found.pace.loader
-    if found.kind == "data" and loader.between_steps:  # as where the script makes data between two steps
+    loader = work.pace.loader
+    if work.kind == "data" and loader.between_steps:  # the same finding as for data made between two steps
         return msgspec.structs.replace(
             finding,
             code=INPUT_BOUND,
@@ -203,6 +207,6 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             key=f"{INPUT_BOUND}:{loader.loader}:steady",
             loader=loader.loader,
             aspect="steady",
-            severity=by_share(found.share, limits),
+            severity=by_share(work.share, limits),
         )
     return msgspec.structs.replace(finding, key=f"{CODE}:S26:other") if remark else finding

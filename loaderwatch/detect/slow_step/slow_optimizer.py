@@ -1,9 +1,10 @@
-"""An optimizer whose step takes far longer than it did, while the model does not: S26, code ``slow-step``.
+"""An optimizer whose step takes far longer than before, while the model does not: S26, code ``slow-step``.
 
-What a step of an optimizer costs follows from its parameters, whatever the batch. On a CPU it takes several times as long once
-its averages have faded into numbers so near to zero that the processor computes them slowly (denormals): those of rows of an
-embedding that get no gradient any more. Parameters that are added on purpose, as when a backbone is thawed, make the backward
-pass longer as well, and other programs slow down both: then nothing is said.
+The cost of an optimizer's step depends on its parameters, not on the batch. On a CPU it multiplies when its
+averages have faded into numbers so near to zero that the processor computes them slowly (denormals). This
+happens to rows of an embedding that no longer get a gradient. Parameters that are added on purpose, for
+example by unfreezing a backbone, make the backward pass longer as well, and other programs slow down both. In
+these cases nothing is reported.
 """
 
 from __future__ import annotations
@@ -17,35 +18,28 @@ from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import code_line, in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow
 
 SLOWED_FACTOR: Final = threshold(
-    2.0,
-    "factor",
-    "chosen: times its quickest slice; with denormals a step of the optimizer took three times as long",
+    2.0, "factor", "chosen: times its quickest slice; with denormals, a step took three times as long"
 )
 SLOWED_SLICES: Final = threshold(
-    6, "slices", "chosen: the newest slices must all be slow, so that a short disturbance is none"
+    6, "slices", "chosen: the newest slices; all must be slow, so that a short disturbance does not count"
 )
 QUICK_FACTOR: Final = threshold(
     1.3, "factor", "chosen: times its quickest slice; up to there a slice counts as quick"
 )
 MODEL_GREW_RATIO: Final = threshold(
-    0.2,
-    "ratio",
-    "chosen: of the added time that may lie in the model's pass; a backbone that is unfrozen adds more there",
+    0.2, "ratio", "chosen: of the added time, in the model's pass; an unfrozen backbone adds more there"
 )
 OVER_MODEL_FACTOR: Final = threshold(
-    1.5,
-    "factor",
-    "chosen: the optimizer's slowdown over that of the model's pass; other programs slow down both alike",
+    1.5, "factor", "chosen: the optimizer's slowdown over the model's; other programs slow down both alike"
 )
 
 
@@ -57,8 +51,8 @@ class SlowOptimizer:
     quick_s: float
     last_s: float
     step_s: float  # a whole step now
-    since_s: float  # how long ago it was quick last
-    share: float  # of the time now, 0 to 1, what has come on top
+    since_s: float  # how long ago it was last quick
+    share: float  # the added time's share of the time now, 0 to 1
 
     @property
     def dump(self) -> StackDump | None:
@@ -68,8 +62,8 @@ class SlowOptimizer:
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding, that of the rank that loses most by it."""
-    found = [
+    """Return at most one finding: that of the rank that loses most."""
+    slowed = [
         slow
         for rank in run.live_ranks
         if not rank.process.cuda
@@ -79,17 +73,17 @@ def detect(run: RunEvidence) -> list[Finding]:
         if pace.loader.loader == number and pace.clock == "loop"
         if (slow := _measured(rank.rows, pace, course)).share >= run.limits.input_warning_ratio
     ]
-    worst = max(found, key=lambda slow: slow.share, default=None)
+    worst = max(slowed, key=lambda slow: slow.share, default=None)
     return [] if worst is None else [_finding(worst, run.limits)]
 
 
 def _quickest_s(course: Course) -> float:
-    """Return the second shortest of a course's slices: not what a single one makes of it."""
+    """Return the second shortest time of a course's slices, so that a single odd slice does not count."""
     return float(np.partition(known(course.optimizer_s), 1)[1])
 
 
 def _is_slow(course: Course) -> bool:
-    """Whether the optimizer takes far longer than it did, and the model does not; cheap, as most ranks are well."""
+    """Whether the optimizer, but not the model, has slowed down. Cheap, because most ranks are well."""
     took_s = course.optimizer_s
     if known(took_s).size < FEW_FOR_DRIFT:
         return False
@@ -117,30 +111,30 @@ def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
     )
 
 
-def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
-    rank, dump = found.rank, found.dump
+def _finding(slow: SlowOptimizer, limits: Limits) -> Finding:
+    rank, dump = slow.rank, slow.dump
     return step_finding(
         "optimizer-slowed-down",
         "S26",
         rank,
-        severity=if_it_costs_much(found.share, limits),
+        severity=if_it_costs_much(slow.share, limits),
         confidence=0.8,
-        began_ns=rank.made_ns - int(found.since_s * 1e9),
-        share=found.share,
-        lost_s=found.share * found.since_s,
+        began_ns=rank.made_ns - int(slow.since_s * 1e9),
+        share=slow.share,
+        lost_s=slow.share * slow.since_s,
         params={
-            "lost_ratio": found.share,
+            "lost_ratio": slow.share,
             "line": code_line(user_frame(main_frames(dump))),
-            "quick_s": found.quick_s,
-            "since_s": found.since_s,
-            "optimizer_s": found.last_s,
-            "step_s": found.step_s,
+            "quick_s": slow.quick_s,
+            "since_s": slow.since_s,
+            "optimizer_s": slow.last_s,
+            "step_s": slow.step_s,
         },
         evidence=known_evidence(
-            ("step-of-the-optimizer", found.last_s, "s"),
-            ("step-of-the-optimizer-before", found.quick_s, "s"),
-            ("step", found.step_s, "s"),
-            ("seen-for", found.since_s, "s"),
+            ("step-of-the-optimizer", slow.last_s, "s"),
+            ("step-of-the-optimizer-before", slow.quick_s, "s"),
+            ("step", slow.step_s, "s"),
+            ("seen-for", slow.since_s, "s"),
         ),
         dump=dump,
     )

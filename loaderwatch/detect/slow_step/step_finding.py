@@ -1,4 +1,4 @@
-"""The finding of a rank whose steps are long: what all rules of the family share."""
+"""The finding of a rank whose steps are long, as all rules of the family make it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.evidence import RankEvidence
-from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.finding import Finding, who
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow
 
@@ -30,9 +29,9 @@ def step_finding(
     evidence: Sequence[Evidence],
     dump: StackDump | None = None,
 ) -> Finding:
-    """Return the finding of a rank that loses ``share`` (0 to 1) of its time in its steps, ``lost_s`` in all.
+    """Return the finding of a rank that loses ``share`` (0 to 1) of its time in steps, ``lost_s`` in all.
 
-    Findings of one scenario have one key: the rank that loses most changes, and the alert goes on.
+    Findings of one scenario share one key: the worst rank may change, and the alert goes on.
     """
     return Finding(
         key=f"{CODE}:{scenario}",
@@ -61,5 +60,5 @@ def by_share(share: float, limits: Limits) -> Severity:
 
 
 def if_it_costs_much(share: float, limits: Limits) -> Severity:
-    """Return the severity of what may be intended: a warning where it costs as much as what is critical elsewhere."""
+    """Return the severity of work that may be intended: a warning above the critical share, else a remark."""
     return "warning" if share >= limits.input_critical_ratio else "info"

@@ -1,6 +1,6 @@
 """A GPU that computes slower than it should: S48, code ``slow-step``.
 
-Which of NVML's reasons for a low clock are faults: ``core.records.BAD_REASONS``.
+``core.records.BAD_REASONS`` lists which of NVML's reasons for a low clock are faults.
 """
 
 from __future__ import annotations
@@ -29,21 +29,19 @@ FORWARD_LOOK_BACK_NS: Final = threshold(
 )
 FEW_BUSY_READINGS: Final = threshold(20, "readings", "chosen: two seconds of readings, at ten a second")
 BUSY_READING_RATIO: Final = threshold(
-    0.3, "ratio", "chosen: utilization from which a reading counts; an idle GPU clocks down, and rightly"
+    0.3, "ratio", "chosen: utilization of a reading that counts; an idle GPU lowers its clock, rightly"
 )
 THROTTLED_READINGS_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the busy readings that give a reason for a slower clock"
 )
-SLOW_CLOCK_RATIO: Final = threshold(
-    0.9, "ratio", "chosen: of the clock of the other GPUs, or of its own best"
-)
+SLOW_CLOCK_RATIO: Final = threshold(0.9, "ratio", "chosen: of the other GPUs' clock, or of its own best")
 SHARED_SLOW_FACTOR: Final = threshold(
-    1.25, "factor", "chosen: the forward pass on a shared GPU over that of the others"
+    1.25, "factor", "chosen: a shared GPU's forward pass over that of the others"
 )
 
 
 def throttle_reasons(bits: int) -> list[Text]:
-    """Return what slows a GPU down by these bits."""
+    """Return what slows a GPU down, by these bits."""
     return [Text("throttle-reason", {"reason": name}) for bit, name in BAD_REASONS.items() if bits & bit]
 
 
@@ -57,12 +55,12 @@ class _Gpu:
     temperature_c: float
     power_ratio: float
     other_pids: int
-    launched_s: float  # in forward, by the loop
-    computed_s: float  # the same by the device; NaN where it timed none
+    launched_s: float  # the forward pass by the loop's clock
+    computed_s: float  # the forward pass by the device's clock; NaN if not timed
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding, that of the worst GPU."""
+    """Return at most one finding: that of the worst GPU."""
     if not any(_may_be_weak(rank.rows) for rank in run.ranks.values()):
         return []
     gpus = [gpu for rank in run.live_ranks if (gpu := _gpu(rank.rows)) is not None]
@@ -81,9 +79,9 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 
 def _against(gpu: _Gpu, others: list[_Gpu]) -> tuple[float, float]:
-    """Return the forward pass on a GPU and the median of the others, in seconds, all by the same clock; NaN without others.
+    """Return the forward pass in seconds on a GPU, and the others' median by the same clock; or NaN.
 
-    The device's counts where it timed all of them: launching the kernels takes as long on a GPU that is shared.
+    It is the device's clock if it timed all of them: launching kernels takes equally long on a shared GPU.
     """
     if not others:
         return math.nan, math.nan
@@ -94,7 +92,7 @@ def _against(gpu: _Gpu, others: list[_Gpu]) -> tuple[float, float]:
 
 
 def _may_be_weak(rank: RankWindow) -> bool:
-    """Whether a recent reading says throttled or shared; cheap, as most of a thousand GPUs are well."""
+    """Whether a recent reading is throttled or shared. Cheap, because most of a thousand GPUs are well."""
     rows = rank.table("gpus")
     first = first_at(rows["t_ns"], rank.made_ns - WEAK_LOOK_BACK_NS)
     reasons = rows["throttle_reasons"][first:]
@@ -139,7 +137,7 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
     ratio = gpu.clock_hz / reference_hz if reference_hz > 0 else math.nan
     slow = ratio <= SLOW_CLOCK_RATIO
     known = math.isfinite(ratio)
-    # A throttle that shows in its bits only and costs no clock is a remark.
+    # A throttle that shows only in its bits and does not lower the clock is a remark.
     return _finding(
         gpu,
         severity="warning" if slow else "info",

@@ -1,7 +1,7 @@
-"""HTTP connections with deadlines for everything that the client has to do.
+"""HTTP connections with deadlines for everything that the client must do.
 
-uvicorn itself waits for ever: for a request's first line, for the rest of a body, for a reader that does not read. Each
-such wait holds a descriptor and memory, and an idle connection is enough to cause it.
+uvicorn itself waits forever: for the first line of a request, for the rest of a body, for a client that does
+not read. Each such wait holds a descriptor and memory, and an idle connection is enough to cause one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import errno
 import logging
 import os
 import socket
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 import h11
@@ -18,24 +21,65 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from loaderwatch.core.system import raise_descriptor_limit
+from loaderwatch.server.access.rate_limits import Allowance
+
+BURST: Final = 10
+PER_S: Final = 1 / 60
+LIMITED: Final = (
+    "uvicorn.error",
+    "loaderwatch.server.access.connection",
+    "loaderwatch.server.access.request_gate",
+    "loaderwatch.server.ingest",
+)
+"""Loggers of malformed requests, slow clients, faults that requests reveal, and envelopes to be resent."""
+
+
+class LogLimit(logging.Filter):
+    """Passes ``BURST`` lines of each kind, then one a minute, which says how many were left out before it.
+
+    A kind is a message without arguments plus its exception's type, so a caller cannot create new kinds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._allowance = Allowance(BURST, PER_S, clock)
+        self._left_out: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        fault = record.exc_info[0] if record.exc_info else None
+        kind = f"{record.name} {record.msg} {fault.__name__ if fault else ''}"
+        if self._allowance.wait_s(kind) > 0:
+            self._left_out[kind] += 1
+            return False
+        self._allowance.take(kind)
+        left_out = self._left_out.pop(kind, 0)
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out} more such lines since the last one)"
+        return True
+
+
+def limit_log_lines() -> None:
+    """Put a limit before the loggers of connections."""
+    for name in LIMITED:
+        logging.getLogger(name).addFilter(LogLimit())
+
 
 _log = logging.getLogger(__name__)
 
-HEADERS_S: Final = (
-    20.0  # from the connection, or the end of the pause between two requests, to the end of the headers
-)
+HEADERS_S: Final = 20.0  # to the end of the headers: from the connection, or the end of the pause before
 BODY_S: Final = 120.0  # for a whole body: 8 MiB at 70 kB/s
-READING_S: Final = 30.0  # in which a reader has to take LEAST_READ
+READING_S: Final = 30.0  # in which a client must read LEAST_READ
 LEAST_READ: Final = 48 * 1024
 MAX_HEADER_BYTES: Final = 32 * 1024
 MOST_CONNECTIONS: Final = 4096
 SPARE_DESCRIPTORS: Final = 512  # for the store's files and our own
 _REFUSED_AT_ONCE: Final = 64
-"""Connections that are hung up on in one turn of the loop, in some milliseconds."""
+"""Connections that are refused in one turn of the loop, which takes some milliseconds."""
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn's that hangs up on a client that is too slow."""
+    """A uvicorn connection that hangs up on a slow client."""
 
     headers_s = HEADERS_S
     body_s = BODY_S
@@ -45,7 +89,7 @@ class Connection(H11Protocol):
     _reader_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuse the connection when there are too many; else give it ``headers_s`` for a request's headers."""
+        """Refuse the connection if there are too many; else allow ``headers_s`` for a request's headers."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()
@@ -59,27 +103,27 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Set the deadline for the body once the headers are complete; single bytes do not extend a deadline."""
-        before = self.cycle
+        """Set the body's deadline once the headers are complete; single bytes do not extend a deadline."""
+        previous_cycle = self.cycle
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             return
         if not self.cycle.more_body or self.conn.their_state is not h11.SEND_BODY:
             self._expect(None)
-        elif self.cycle is not before:
+        elif self.cycle is not previous_cycle:
             self._expect(self.body_s)
 
     def on_response_complete(self) -> None:
-        """Set the deadline for the next request; an unfinished body that nobody reads keeps its own."""
+        """Set the deadline for the next request; an unfinished, unread body keeps its own."""
         super().on_response_complete()
         if self.conn.their_state is not h11.SEND_BODY and not self.transport.is_closing():
             cycle = self.cycle
             self._expect(self.timeout_keep_alive + self.headers_s)
-            if cycle is not self.cycle:  # the next request was waiting and has begun
+            if cycle is not self.cycle:  # the next request was waiting and has started
                 self._expect(None)
 
     def pause_writing(self) -> None:
-        """Begin to watch a client that does not read as fast as we write."""
+        """Start to watch a client that reads slower than we write."""
         super().pause_writing()
         self._watch_reader(self.transport.get_write_buffer_size())
 
@@ -118,23 +162,24 @@ class Connection(H11Protocol):
 
 
 class Listener(socket.socket):
-    """A listening socket that hangs up on connections beyond ``most`` before anything is made for them.
+    """A listening socket that hangs up on connections beyond ``most`` before any object is made for them.
 
-    A connection over TLS becomes a ``Connection`` after its handshake only, and holds a descriptor before. When all descriptors
-    are taken asyncio writes a thousand tracebacks, and cannot even hang up.
+    A TLS connection becomes a ``Connection`` only after its handshake, but holds a descriptor before. When
+    all descriptors are taken, asyncio writes a thousand tracebacks and cannot even hang up.
     """
 
     def __init__(self, family: int, kind: int, protocol: int) -> None:
         super().__init__(family, kind, protocol)
         self.most = _most_connections()
         self.open_count = 0
-        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)  # given up to accept one more and hang up
+        # closed to accept one connection and hang up on it
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection, after hanging up on those that come while there are too many.
+        """Accept a connection; hang up on connections while there are too many.
 
         Raises:
-            BlockingIOError: none is waiting, or several were hung up on.
+            BlockingIOError: no connection is waiting, or several were refused.
         """
         for _ in range(_REFUSED_AT_ONCE):
             try:
@@ -150,7 +195,7 @@ class Listener(socket.socket):
         raise BlockingIOError
 
     def _refuse(self) -> bool:
-        """Hang up on a connection with the descriptor that is kept for this; return whether there was one."""
+        """Hang up on a connection with the spare descriptor; return whether there was one."""
         if self._spare is None:
             return False
         os.close(self._spare)
@@ -166,7 +211,7 @@ class Listener(socket.socket):
         return True
 
     def close(self) -> None:
-        """Close it."""
+        """Close the socket and the spare descriptor."""
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
@@ -182,7 +227,7 @@ class _Accepted(socket.socket):
         listener.open_count += 1
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         if self._listener is not None:
             self._listener.open_count -= 1
             self._listener = None
@@ -190,31 +235,31 @@ class _Accepted(socket.socket):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which leaves no connection open when it ends."""
+    """uvicorn's server, but it leaves no connection open when it ends."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down, and hang up on whoever is left.
+        """Shut down and hang up on the remaining clients.
 
-        uvicorn closes the connections that it knows of; one that is accepted at the same moment is made two turns of the
-        loop later, and would stay open until the process ends.
+        uvicorn closes the connections that it knows. A connection accepted at the same moment is set up two
+        turns of the loop later and would stay open until the process ends.
         """
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        await asyncio.sleep(0)  # in which the aborted are closed
+        await asyncio.sleep(0)  # the aborted connections are closed in this turn
 
 
 def uvicorn_options() -> dict[str, Any]:
     """Return uvicorn's options for these connections."""
     return {
         "http": type("Connection", (Connection,), {"most": _most_connections()}),
-        "loop": "asyncio",  # another loop would not ask the ``Listener``
+        "loop": "asyncio",  # another loop would not use the ``Listener``
         "ws": "none",
         "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
     }
 
 
 def _most_connections() -> int:
-    """Return how many connections may be open, after raising the limit of descriptors to hold them."""
+    """Return how many connections may be open, after raising the descriptor limit to hold them."""
     room = raise_descriptor_limit(MOST_CONNECTIONS + SPARE_DESCRIPTORS) - SPARE_DESCRIPTORS
     return max(64, min(MOST_CONNECTIONS, room))

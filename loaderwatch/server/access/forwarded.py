@@ -1,6 +1,6 @@
-"""The headers of a request that one server passes on to another: who asks, and what he may do there.
+"""The headers of a request that one server passes on to another: its caller, and what the caller may do.
 
-Only servers can write them: the key is made of a token that those of one database share, and does not tell it.
+Only servers can write them: the key is made from a token that the servers of one database share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from loaderwatch.server.access.tokens import Access, Tokens, hmac_equal
 
 FORWARDED_KEY: Final = "loaderwatch.forwarded"
-"""The key in the scope of a request that another server has passed on, with True."""
+"""The key in the scope of a request from another server; its value is True."""
 _KEY: Final = "loaderwatch-peer"
 _ACCESS: Final = "loaderwatch-access"
 _CALLER: Final = "loaderwatch-caller"
@@ -24,19 +24,19 @@ HEADERS: Final = (_KEY, _ACCESS, _CALLER)
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """What the server says that the request came to."""
+    """What the passing server says about a request."""
 
     access: Access
     caller: str
 
 
 def headers_of(forwarded: Forwarded, tokens: Tokens) -> dict[str, str]:
-    """Return the headers to pass a request on with."""
+    """Return the headers for a request to pass on."""
     return {_KEY: _key(tokens), _ACCESS: str(forwarded.access.value), _CALLER: forwarded.caller}
 
 
 def forwarded_by(headers: Headers, tokens: Tokens | None) -> Forwarded | None:
-    """Return what another server says of a request; None where it does not come from one."""
+    """Return what another server says about a request; None if the request is not from a server."""
     key = headers.get(_KEY)
     if key is None or tokens is None or not hmac_equal(key, _key(tokens)):
         return None

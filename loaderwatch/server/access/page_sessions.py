@@ -1,15 +1,15 @@
-"""Sessions of the page. A browser signs each request, and sends nothing that opens anything later.
+"""Sessions of the page. A browser signs each request and sends nothing that gives access later.
 
-A cookie reaches every process that listens on any port of the host, and so does a secret in a header once another user has
-taken over the server's port. So the page keeps a key that it never sends:
+A cookie reaches every process that listens on any port of the host. A secret in a header reaches another user
+who has taken over the server's port. So the page keeps a key that it never sends:
 
 1. The page asks for a *ticket*, which the server makes with the key of its data directory.
-2. Both sides make the session's key of the token and the ticket. The server proves that it knows the key.
-3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random names of
-   server processes. A server accepts what names its own boot. So a request that another process received while the
-   server was dead opens nothing once the server is back.
-4. A ticket counts where it was made: at the address at which that server listens. A process that has taken the address of a
-   page cannot pass the page's requests on to a server that has moved to another port.
+2. Both sides make the session's key from the token and the ticket. The server proves that it knows the key.
+3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random
+   names of server processes. A server accepts only requests with its own boot. So a request that another
+   process received while the server was dead is useless once the server is back.
+4. A ticket is valid only at the address where that server listens. A process that has taken over a page's
+   address cannot pass the page's requests on to a server that has moved to another port.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from loaderwatch.server.access.tokens import Access, Tokens, hmac_equal
 SESSION_PATH: Final = "/api/v1/session"
 TICKET_PATTERN: Final = r"^[0-9]{1,12}-[0-9a-f]{32}-[0-9a-f]{64}$"
 READ_S: Final = 30 * 86400
-"""Seconds for which a session reads: a page on a wall should outlast a training."""
+"""Seconds for which a session may read: a page on a wall should outlast a training."""
 CHANGE_S: Final = 86400
-"""Seconds for which the owner's session also changes things: a day's work."""
+"""Seconds for which the owner's session may also change things: a day's work."""
 WINDOW_S: Final = 60.0
-"""Seconds by which a signed time may differ from ours: the page knows our clock to less than a second, and may be suspended."""
+"""Largest difference of a signed time from ours. The page knows our clock to 1 s, but may be suspended."""
 SIGNED_BYTES: Final = 16 * 1024
-"""Longest body of a signed request, in bytes. The longest that the page sends are notes of 2,000 characters."""
+"""Longest body of a signed request, in bytes. The page's longest are notes of 2,000 characters."""
 _MOST_PROOF_BYTES: Final = 512
 """Longest proof in an address, in bytes: ticket, time, four boots and signature take 250."""
 _PARAMETER: Final = b"proof="
 _TIME_MS: Final = re.compile(r"[0-9]{1,15}")
-"""A signed time, in ms since 1970. Fifteen digits last for 30,000 years, and fit a float."""
+"""A signed time, in ms since 1970. Fifteen digits last for 30,000 years and fit a float."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a page is told before it sends anything else: the proofs show that we know the token."""
+    """The first answer to a page: its proofs show that we know the token."""
 
     ticket: str
     boot: str
@@ -69,36 +69,31 @@ class Proof:
     host: str  # the Host header
 
     def text(self, body: bytes) -> bytes:
-        """Return what is signed."""
+        """Return the signed bytes."""
         head = ("request", str(self.sent_ms), self.boots, self.method, self.target, "")
         return "\n".join(head).encode("latin-1") + body
 
 
 class PageSessions:
-    """The sessions that this server process accepts. Tickets are signed, so that none has to be remembered."""
+    """The sessions that this server process accepts. Tickets are signed, so none must be stored."""
 
     def __init__(
-        self,
-        clock: Callable[[], float] = time.time,
-        *,
-        listens_at: str = "",
-        public_url: str | None = None,
+        self, clock: Callable[[], float] = time.time, *, listens_at: str = "", public_url: str | None = None
     ) -> None:
-        """Begin without sessions. ``listens_at`` is the numeric address and port of the listening socket."""
+        """Start without sessions. ``listens_at``: numeric address and port of the listening socket."""
         self.boot: Final = secrets.token_hex(8)
         self._clock = clock
         # Servers of one data directory on a shared disk may listen at the same address of several machines.
         self._listens_at = f"{socket.gethostname()} {listens_at}"
         self._public_url = public_url or ""
         self._public_host = urlsplit(self._public_url).netloc.lower()
-        self._used: dict[
-            str, float
-        ] = {}  # signatures of requests that changed something, and until when they are kept
+        # signatures of requests that changed something, and until when they are kept
+        self._used: dict[str, float] = {}
 
     def greet(self, tokens: Tokens | None, challenge: str, ticket: str | None, host: str) -> Greeting:
-        """Answer a page that wants to begin a session, or to go on with that of ``ticket``.
+        """Answer a page that wants to start a session, or to continue the one of ``ticket``.
 
-        ``host`` is the Host header of its request.
+        ``host``: the Host header of its request.
         """
         now_s = self._clock()
         if tokens is None:
@@ -106,15 +101,15 @@ class PageSessions:
         if ticket is None or self._age_s(tokens, ticket, host) is None:
             issued = f"{int(now_s)}-{secrets.token_hex(16)}"
             ticket = f"{issued}-{self._mac(tokens, issued, host)}"
-        said = "\n".join(("server", challenge, ticket, self.boot, str(int(now_s * 1000))))
-        proofs = [_sign(session_key(token, ticket), said.encode()) for token, _ in tokens.of_page()]
+        signed = "\n".join(("server", challenge, ticket, self.boot, str(int(now_s * 1000))))
+        proofs = [_sign(session_key(token, ticket), signed.encode()) for token, _ in tokens.of_page()]
         return Greeting(ticket, self.boot, int(now_s * 1000), proofs)
 
     def proof_of(self, request: Request, tokens: Tokens) -> Proof | None:
-        """Return the proof in a request's address if it is for this process, of now, and of a session that goes on."""
+        """Return the proof in a request's address if it is recent, for this process and its session valid."""
         query: bytes = request.scope["query_string"]
-        head, found, text = query.rpartition(_PARAMETER)
-        if not found or len(text) > _MOST_PROOF_BYTES or not (head == b"" or head.endswith(b"&")):
+        head, separator, text = query.rpartition(_PARAMETER)
+        if not separator or len(text) > _MOST_PROOF_BYTES or not (head == b"" or head.endswith(b"&")):
             return None
         path = request.scope.get("raw_path") or request.scope["path"].encode()
         target = path + (b"?" + head[:-1] if head else b"")
@@ -130,7 +125,7 @@ class PageSessions:
         return proof if fresh and self._age_s(tokens, ticket, host) is not None else None
 
     def access(self, proof: Proof, body: bytes, tokens: Tokens) -> Access:
-        """Return what the signed request may do. One that changes something counts once."""
+        """Return what the signed request may do. A request that changes something counts once."""
         age_s = self._age_s(tokens, proof.ticket, proof.host)
         if age_s is None:
             return Access.NOTHING
@@ -150,11 +145,11 @@ class PageSessions:
             del self._used[next(iter(self._used))]
         if signature in self._used:
             return False
-        self._used[signature] = now_s + 2 * WINDOW_S  # a time that lies ahead is accepted for as long
+        self._used[signature] = now_s + 2 * WINDOW_S  # a time that far ahead is accepted, too
         return True
 
     def _age_s(self, tokens: Tokens, ticket: str, host: str) -> float | None:
-        """Return how old a ticket is; None if it was not made here, or is too old."""
+        """Return a ticket's age; None if it was not made here or is too old."""
         issued, _, mac = ticket.rpartition("-")
         if not hmac_equal(mac, self._mac(tokens, issued, host)):
             return None
@@ -164,13 +159,13 @@ class PageSessions:
     def _mac(self, tokens: Tokens, issued: str, host: str) -> str:
         place = f"{self._listens_at}\n{self._public_url}\n{tokens.page_key}"
         if tokens.shared_key and self._public_host and host.strip().lower() == self._public_host:
-            place = self._public_url  # the balancer's address: a session there is for all servers behind it
+            place = self._public_url  # the balancer's address: the session is valid for all servers behind it
         key = tokens.shared_key or tokens.page_key
         return _hmac(key, f"loaderwatch page ticket\n{issued}\n{place}").hex()
 
 
 def session_key(token: str, ticket: str) -> bytes:
-    """Return the key that browser and server make of a token, each for itself."""
+    """Return the session's key, which browser and server each make from a token."""
     return _hmac(token, f"loaderwatch page session\n{ticket}")
 
 

@@ -1,4 +1,4 @@
-"""Quotas for senders: nobody with the agent token, and no job gone wild, may fill the disk or the memory."""
+"""Quotas for senders: no holder of the agent token, and no runaway job, may fill the disk or the memory."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.access.rate_limits import Allowance, TooMany
 
-STREAM_BURST: Final = 128 * 2**20  # bytes: what a host gathers while the server is away for hours
+STREAM_BURST: Final = 128 * 2**20  # bytes: what a host gathers during hours without the server
 STREAM_PER_S: Final = 4 * 2**20
-LEAST_COST: Final = 16 * 1024  # of any envelope: 256 a second, where a streamer sends two
+LEAST_COST: Final = 16 * 1024  # of any envelope: allows 256 a second, while a streamer sends two
 NEW_RUNS: Final = 1000
 NEW_RUNS_PER_S: Final = 0.2
 LIVE_RUNS: Final = 1000
-LIVE_RANKS: Final = 16_384  # of all live runs; each takes some 50 KB at the least
-HOSTS: Final = 4096  # of a run, and streams
+LIVE_RANKS: Final = 16_384  # of all live runs; each rank takes at least about 50 KB
+HOSTS: Final = 4096  # hosts of a run; also the limit of its streams
 STRANGERS: Final = 256
-"""How many ranks without a process a run may speak of. There should be none: a streamer names its processes in each envelope."""
+"""Ranks without a process that a run may mention. There should be none: envelopes name their processes."""
 LIVE_BYTES: Final = 4 * 2**30
-"""Most bytes of windows and envelopes in memory. A run of 1,024 ranks takes some 1 GB."""
+"""Most bytes of windows and envelopes in memory. A run of 1,024 ranks takes about 1 GB."""
 _AGAIN_S: Final = 10.0
 
 
 class Live(Protocol):
-    """The live runs in memory, of which ``live.runs.LiveRuns`` is the implementation."""
+    """The live runs in memory, implemented by ``live.runs.LiveRuns``."""
 
     held_bytes: int
 
@@ -40,21 +40,21 @@ class Live(Protocol):
         """Return the bytes that a run holds."""
 
     def knows(self, run_id: str) -> bool:
-        """Whether anything of this run was ever stored."""
+        """Whether any data of this run was ever stored."""
 
 
 @dataclass(slots=True)
 class _Crowd:
-    """The ranks, hosts and streams that have sent something in a run."""
+    """The ranks, hosts and streams that have sent data of a run."""
 
     hosts: set[str] = field(default_factory=set)
     streams: set[str] = field(default_factory=set)
-    ranks: set[int] = field(default_factory=set)  # of processes
+    ranks: set[int] = field(default_factory=set)  # with a process
     strangers: set[int] = field(default_factory=set)
 
 
 class Admission:
-    """Checks envelopes against the quotas of a stream, of a run and of all. Use it from the event loop only."""
+    """Checks envelopes against the quotas per stream, per run and in total. Use it on the event loop."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -67,7 +67,7 @@ class Admission:
         """Count an envelope against the quotas.
 
         Raises:
-            WireError: the envelope speaks of ranks that no process of its run ever claimed.
+            WireError: the envelope has data of too many ranks that no process of its run ever claimed.
             TooMany: a quota is used up for now.
         """
         new = not self._live.knows(envelope.run_id)
@@ -90,21 +90,22 @@ class Admission:
         live = self._live
         if run_id not in live and len(live) >= LIVE_RUNS:
             raise TooMany(f"{LIVE_RUNS} runs are live here, and no more are taken in", _AGAIN_S)
-        # A run that holds less than an equal share does not wait for those that hold more.
+        # A run that holds less than an equal share does not wait for larger ones.
         if live.held_bytes > LIVE_BYTES and live.held_by(run_id) > LIVE_BYTES / len(live):
             raise TooMany(
                 f"this run holds {live.held_by(run_id) >> 20} MiB of this server's memory", _AGAIN_S
             )
 
     def _join(self, envelope: Envelope) -> None:
-        """Add the envelope's ranks, host and stream to the run's crowd, if there is room for all of them."""
+        """Add the envelope's ranks, host and stream to the run's crowd if there is room for all."""
         crowd = self._crowds.get(envelope.run_id) or _Crowd()
         fresh = {process.rank for process in envelope.processes if process.rank >= 0} - crowd.ranks
         strangers = set(_named(envelope)).difference(crowd.ranks, crowd.strangers, fresh)
         if len(strangers) + len(crowd.strangers) > STRANGERS:
             raise WireError(
                 "processes",
-                f"{len(strangers)} ranks, {min(strangers)} among them, have rows and no process; at most {STRANGERS} of a run may",
+                f"{len(strangers)} ranks, {min(strangers)} among them, have rows and no process;"
+                f" at most {STRANGERS} of a run may",
             )
         for what, known, name in (
             ("hosts", crowd.hosts, envelope.host.name),
@@ -136,7 +137,7 @@ class Admission:
 
 
 def _named(envelope: Envelope) -> Iterable[int]:
-    """Yield the ranks that rows, spans and stacks are about."""
+    """Yield the ranks of an envelope's rows, spans and stacks."""
     for table in envelope.tables.values():
         column = table.get("rank")
         if column:

@@ -1,4 +1,4 @@
-"""Rate limits for each caller: a burst at once, and a rate after that."""
+"""Rate limits per caller: a burst at once, then a rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_KEYS: Final = 10_000  # the oldest is dropped, so that an attacker cannot 
 
 
 class TooMany(LoaderwatchError):
-    """A caller asks for more than its share, and may try again in ``retry_after_s``."""
+    """A caller asks for more than its share; it may try again after ``retry_after_s``."""
 
     def __init__(self, what: str, retry_after_s: float) -> None:
         super().__init__(f"{what}; try again in {retry_after_s:.0f} s")
@@ -27,7 +27,7 @@ class TooMany(LoaderwatchError):
 
 
 class Allowance:
-    """Allows each key a ``burst`` at once and ``per_s`` a second after that."""
+    """Allows each key a ``burst`` at once, then ``per_s`` per second."""
 
     def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._burst = burst
@@ -39,12 +39,12 @@ class Allowance:
         return len(self._left)
 
     def wait_s(self, key: str, cost: float = 1.0) -> float:
-        """Return how long until ``cost`` may be taken, 0 for now. More than a burst may be taken when nothing is used."""
+        """Return how long until ``cost`` may be taken, 0 for now. A full allowance also pays a larger one."""
         missing = min(cost, self._burst) - self._now(key)
         return max(0.0, missing / self._per_s)
 
     def take(self, key: str, cost: float = 1.0) -> None:
-        """Take ``cost``, whether it is allowed or not."""
+        """Take ``cost``, whether allowed or not."""
         left = self._now(key) - cost
         self._left[key] = (left, self._clock())
         self._left.move_to_end(key)
@@ -65,11 +65,12 @@ class _Shown:
 
 
 class Guesses:
-    """Counts wrong tokens for each client address.
+    """Counts wrong tokens per client address.
 
-    An address that showed many different wrong tokens waits before another one is checked. The same wrong token again
-    tells a guesser nothing and counts once, so a job that was left with an old token locks nobody out. A token that was
-    right before from the same address never waits, so a guesser on a shared machine does not cut off those who are in.
+    An address that showed many different wrong tokens must wait before another one is checked. The same wrong
+    token again tells a guesser nothing and counts once, so a job with an old token locks nobody out. A token
+    that was right before from this address never waits, so a guesser on a shared machine does not lock out
+    users who are signed in.
     """
 
     BURST: Final = 20
@@ -101,9 +102,9 @@ class Guesses:
 
 
 class Turns:
-    """Lets each caller do ``at_once`` requests at a time; ``waiting`` more wait for their turn, and further ones are refused.
+    """Lets each caller do ``at_once`` requests at a time; ``waiting`` more wait, and others are refused.
 
-    So are those beyond ``most_of_all`` of all callers together. Use it on the event loop only.
+    Requests beyond ``most_of_all``, counted over all callers, are refused too. Use it on the event loop only.
     """
 
     def __init__(
@@ -121,14 +122,14 @@ class Turns:
         """Wait for a turn and hold it.
 
         Raises:
-            TooMany: too many requests of this caller wait already.
+            TooMany: too many requests of this caller already wait.
         """
         semaphore, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
         if count >= self._most:
             raise TooMany(f"{count} questions of yours are being answered", self._retry_after_s)
         if self._count >= self._most_of_all:
             raise TooMany(f"{self._count} questions are being answered", self._retry_after_s)
-        # Counted before anything is awaited, or all that come at once would pass.
+        # Counted before any await; else all requests that arrive together would pass.
         self._callers[caller] = (semaphore, count + 1)
         self._count += 1
         try:
@@ -144,7 +145,7 @@ class Turns:
 
 
 def caller_of(host: str | None) -> str:
-    """Return the client's address that limits count: for IPv6 the network, because each client has a whole one."""
+    """Return the address that limits count: for IPv6 the network, because each client has a whole one."""
     try:
         address = ip_address(host or "")
     except ValueError:

@@ -1,8 +1,10 @@
-"""The gate that every request passes. It checks Host, Origin, token or signature, and adds the headers of every answer."""
+"""The gate that every request passes: it checks Host, Origin and token or signature, and adds headers."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import logging
 import math
 from collections.abc import Callable
@@ -17,37 +19,89 @@ from loaderwatch.core.server_trust import IDENTITY_PATH
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.page_sessions import SESSION_PATH, SIGNED_BYTES, PageSessions
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
-from loaderwatch.server.access.security_headers import answer_headers
-from loaderwatch.server.access.security_headers import headers as page_headers
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.idle_shutdown import SERVER_PATH
 from loaderwatch.server.live.event_stream import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
 from loaderwatch.server.store.deadline import Deadline
 
+_FILLED_LATER: Final = ""
+"""The style sheet that Plotly creates empty and fills rule by rule."""
+
+SHARP: Final = "".join(
+    f"image-rendering: {value}; "
+    for value in (
+        *("optimizeSpeed", "-moz-crisp-edges", "-o-crisp-edges", "-webkit-optimize-contrast"),
+        *("optimize-contrast", "crisp-edges", "pixelated"),
+    )
+)
+"""The style that Plotly sets as text on heat maps with more cells than pixels, to prevent blurring."""
+
+
+def headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of pages, as names and values."""
+    policy = (
+        "default-src 'none'",
+        "script-src 'self'",
+        f"style-src 'self' {_hash(_FILLED_LATER)}",
+        f"style-src-attr 'unsafe-hashes' {_hash(SHARP)}",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types loaderwatch",  # the policy in web/js/plotly.js allows the address of one script
+    )
+    return (
+        ("content-security-policy", "; ".join(policy)),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        # "no-referrer" would make browsers send "Origin: null" with our own POSTs
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    )
+
+
+def answer_headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of answers that are not pages. For scripts and style sheets, their page counts.
+
+    A browser that shows such an answer as a page may load nothing for it.
+    """
+    return (
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("x-content-type-options", "nosniff"),
+        ("cross-origin-resource-policy", "same-origin"),
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 _log = logging.getLogger(__name__)
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", IDENTITY_PATH, SESSION_PATH})
 _OPEN_FOLDERS: Final = ("/v/", "/js/", "/css/", "/lang/", "/vendor/")
-"""Where the page's files lie. They hold no secret, and the page itself asks for the token."""
+"""The folders of the page's files. They hold no secret, and the page itself asks for the token."""
 _PARTS: Final = (".js", ".css", ".json", ".webmanifest")
-"""Files that are parts of a page and never one: by name, as "not modified" has no type and its headers replace those kept."""
+"""Files that are parts of a page, never a page. Their names decide: a "not modified" answer has no type."""
 ACCESS_KEY: Final = "loaderwatch.access"
-"""The key in a request's scope under which its caller's ``Access`` lies."""
-QUESTIONS_AT_ONCE: Final = (
-    8  # of one address; a browser asks six things at once, and the server has 40 threads
-)
+"""The key of the caller's ``Access`` in a request's scope."""
+QUESTIONS_AT_ONCE: Final = 8  # per address; a browser asks six at once, and the server has 40 threads
 QUESTIONS_WAITING: Final = 100
 
 READ_S: Final = 60.0
-"""Seconds that a question may read a store. A chart takes 0.1 s, the window of a run of a thousand ranks some seconds."""
+"""Seconds that a question may read a store. A chart takes 0.1 s, a window of 1,000 ranks some seconds."""
 WHOLE_READ_S: Final = 600.0
-"""Seconds that a question may read which is about all rows of a run: as long as the command line waits for its answer."""
+"""The same for questions about all rows of a run: as long as the command line waits for the answer."""
 _WHOLE: Final = ("/fingerprint", "/recording")
 _TAKEN_IN: Final = ("/ingest", "/ingest/bundle", "/import")
-"""Ends of the paths whose requests bring data. They have limits of their own."""
+"""Path endings of requests that bring data. They have their own limits."""
 _MESSAGES: Final = 16
-"""Messages of a question that may wait. It has two: a body of nothing, and the end of the connection."""
+"""Messages of a question that may wait. A question has two: an empty body and the end of the connection."""
 
 
 class _TooLong(Exception):
@@ -55,9 +109,9 @@ class _TooLong(Exception):
 
 
 class Gate:
-    """ASGI middleware in front of every route; what no rule here names is closed.
+    """ASGI middleware in front of every route; a path that no rule here names is closed.
 
-    Reading takes ``Access.VIEW``, sending ``Access.INGEST``, any other request ``Access.CHANGE``.
+    Reading needs ``Access.VIEW``, sending ``Access.INGEST``, any other request ``Access.CHANGE``.
     """
 
     def __init__(
@@ -74,18 +128,17 @@ class Gate:
     ) -> None:
         """Put the gate in front of an application.
 
-        ``is_stopping`` says whether the server ends, so that an error of a closed file is none of ours.
-        ``seen`` is called for every request of somebody who has access.
-        ``open_to_all`` asks for no token; Host and Origin are checked all the same.
+        ``is_stopping``: whether the server is ending, so that an error of a closed file is not a fault.
+        ``seen`` is called for every request with access.
+        ``open_to_all`` asks for no token; Host and Origin are still checked.
         """
         self._app = app
         self._keys = keys
         self._sessions = sessions
         self._open_to_all = open_to_all
-        self._page_headers = page_headers()
-        self._answer_headers = (
-            answer_headers()
-        )  # short: a page is made of eighty files, and gets ten answers a second
+        self._page_headers = headers()
+        # short, because a page has eighty files and gets ten answers a second
+        self._answer_headers = answer_headers()
         self._hosts = hosts
         scheme, _, name = (public_url or "").partition("://")
         self._is_stopping = is_stopping
@@ -125,12 +178,12 @@ class Gate:
         except asyncio.CancelledError:
             if started:
                 raise
-            # Nobody but a server that stops cancels a request. It comes again, and finds the next server.
+            # Only a stopping server cancels a request. The request is sent again and reaches the next server.
             await stopping()(scope, receive, send_with_headers)
         except Exception as error:
             if started:
                 raise
-            if self._is_stopping():  # threads and files are closed meanwhile
+            if self._is_stopping():  # threads and files are already closed
                 answer = stopping()
             else:
                 _log.exception("%s %s failed", scope["method"], path)
@@ -149,7 +202,7 @@ class Gate:
         answer = self._refusal(request, path)
         access = Access.ALL
         forwarded = forwarded_by(request.headers, self._keys.tokens)
-        if forwarded is not None:  # the server that passes it on has looked already
+        if forwarded is not None:  # the server that passed it on has checked it
             scope[FORWARDED_KEY] = True
             access, scope["client"] = forwarded.access, (forwarded.caller, 0)
         elif answer is None and not self._open_to_all:
@@ -174,7 +227,7 @@ class Gate:
                 await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a question through; what it reads is stopped when its time is over or the client hangs up."""
+        """Let a question through; stop its reads when its time is over or the client hangs up."""
         within_s = WHOLE_READ_S if scope["path"].endswith(_WHOLE) else READ_S
         deadline = Deadline(within_s, _too_long(within_s))
         arrived: asyncio.Queue[Message] = asyncio.Queue(_MESSAGES)
@@ -192,7 +245,7 @@ class Gate:
             with deadline.holds():
                 await self._app(scope, arrived.get, send)
         except asyncio.CancelledError:
-            deadline.stop("the server is stopping")  # the thread that reads is not cancelled
+            deadline.stop("the server is stopping")  # the reading thread is not cancelled
             raise
         finally:
             listening.cancel()
@@ -207,7 +260,7 @@ class Gate:
                 "host",
             )
         if "transfer-encoding" in headers and "content-length" in headers:
-            # A proxy in front of us may read one of them and we the other, and so disagree on where the next request begins.
+            # A proxy may read one of them and we the other, and so disagree where the next request starts.
             answer = error_answer(400, "a body has one length: Content-Length or Transfer-Encoding", "(body)")
             answer.headers["connection"] = "close"
             return answer
@@ -219,14 +272,14 @@ class Gate:
         return None
 
     def _is_secure(self, request: Request) -> bool:
-        """Whether the browser speaks TLS, with us or with the proxy that ``--public-url`` names; headers do not count."""
+        """Whether the browser uses TLS, with us or the ``--public-url`` proxy; headers do not count."""
         host = request.headers.get("host", "").strip().lower()
         return request.scope["scheme"] == "https" or (
             self._https_host is not None and host == self._https_host
         )
 
     async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access, Receive]:
-        """Return the refusal, if any, what the caller may do, and from where the application reads the body."""
+        """Return the refusal, if any, the caller's access, and the source of the request's body."""
         receive = request.receive
         reads = request.method in ("GET", "HEAD")
         if path in _OPEN_PATHS or (reads and (path == "/" or path.startswith(_OPEN_FOLDERS))):
@@ -254,11 +307,11 @@ class Gate:
         return answer, access, receive
 
     async def _access(self, request: Request) -> tuple[Access, Receive]:
-        """Return what a request may do by its token or its signature, and from where its body is read.
+        """Return the access of a request by its token or signature, and the source of its body.
 
         Raises:
             _TooLong: the body of a signed request is longer than ``SIGNED_BYTES``.
-            ClientDisconnect: it ended early.
+            ClientDisconnect: the body ended early.
             TooMany: this caller showed too many wrong tokens.
         """
         authorization = request.headers.get("authorization")
@@ -277,7 +330,7 @@ class Gate:
         return access, request.receive if request.method in ("GET", "HEAD") else _again(body, request.receive)
 
     def _shown(self, request: Request, token: str) -> Access:
-        """Return what a token gives access to.
+        """Return the access that a token gives.
 
         Raises:
             TooMany: this caller showed too many wrong tokens.
@@ -302,7 +355,7 @@ def too_many(many: TooMany) -> Response:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Let the application read a body that was read before, and then whatever the client does."""
+    """Let the application read a body that was already read, then the client's further messages."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -312,7 +365,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def stopping() -> Response:
-    """Make the answer to a request that a server cannot finish any more."""
+    """Make the answer to a request that a stopping server cannot finish."""
     answer = error_answer(503, "the server is stopping; send it again later")
     answer.headers["retry-after"] = "2"
     return answer

@@ -1,8 +1,8 @@
 """Tokens, and the checks of Host and Origin.
 
-Loopback is not private: other people share the machine, and any web page that a person visits can send requests to it.
-So even there we ask for a token, the Host header must be one of ours (DNS rebinding), and a request that changes something
-or streams must come from our own page (Origin, Sec-Fetch-Site).
+Loopback is not private: other people share the machine, and any web page that a person visits can send
+requests to it. So a token is needed there too, and the Host header must be one of ours (DNS rebinding). A
+request that changes something or streams must come from our own page (Origin, Sec-Fetch-Site).
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Access(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The data directory's three tokens, and those that a person gave: one that may do everything, and one for agents."""
+    """The data directory's three tokens, and two that a person may give: for everything and for agents."""
 
     agent: str
     viewer: str
     owner: str
     extra: str | None = None
     extra_agent: str | None = None
-    """A second agent's token, which a person gave: containers of jobs and server need one that both know beforehand."""
+    """A second agent token, from a person, for containers of jobs and server that must both know one."""
     page_key: str = field(default_factory=lambda: _new_token(), repr=False)
-    """The data directory's random key, under which sessions of the page begin."""
+    """The data directory's random key, from which the page's sessions start."""
     shared_key: str | None = field(default=None, repr=False)
-    """The key that servers of one database share in place of ``page_key``: each accepts the others' sessions."""
+    """The key that servers of one database share, so that each accepts the others' page sessions."""
 
     @property
     def page_token(self) -> str:
@@ -68,7 +68,7 @@ class Tokens:
         return granted
 
     def of_page(self) -> list[tuple[str, Access]]:
-        """Return the tokens with which a person may sign in, and what a session of each may do at most."""
+        """Return the tokens that allow a person to sign in, and the most that a session of each may do."""
         return [(token, access & Access.PAGE) for token, access in self._known() if access & Access.PAGE]
 
     def all(self) -> list[str]:
@@ -82,16 +82,16 @@ class Tokens:
 
 
 class Keys:
-    """The tokens in force. They change while the server runs, when ``loaderwatch token rotate`` writes new ones."""
+    """The tokens in force. They change while the server runs after a ``loaderwatch token rotate``."""
 
     def __init__(self, tokens: Tokens | None) -> None:
-        """Begin with these tokens; None lets everyone in."""
+        """Start with these tokens; None lets everyone in."""
         self.tokens = tokens
         self.server_key = secrets.token_urlsafe(24)
-        """What this process alone knows, and whoever may read its ``server.json``: it tells this server from all others."""
+        """Identifies this server: only this process and readers of its ``server.json`` know it."""
 
     def reread(self, path: Path) -> bool:
-        """Read the file again; return whether its tokens are new. A file that cannot be used changes nothing.
+        """Read the file again; return whether its tokens are new. An unusable file changes nothing.
 
         Raises:
             ConfigError: the file does not hold tokens.
@@ -100,19 +100,19 @@ class Keys:
         if self.tokens is None:
             return False
         tokens = self.tokens
-        found = replace(
+        new_tokens = replace(
             _read_tokens(path, tokens.extra), extra_agent=tokens.extra_agent, shared_key=tokens.shared_key
         )
-        changed = found != self.tokens
-        self.tokens = found
+        changed = new_tokens != self.tokens
+        self.tokens = new_tokens
         return changed
 
 
 def load_tokens(path: Path, extra: str | None = None) -> Tokens:
-    """Return the tokens in ``path``, which is made on first use and readable by its owner only.
+    """Return the tokens in ``path``, which is created on first use and readable by its owner only.
 
     Raises:
-        ConfigError: the file exists and is not what this function writes.
+        ConfigError: the file exists but does not hold tokens.
         OSError: the file cannot be read or written.
     """
     try:
@@ -122,7 +122,7 @@ def load_tokens(path: Path, extra: str | None = None) -> Tokens:
 
 
 def rotate_tokens(path: Path) -> Tokens:
-    """Write new tokens and a new key of the page's sessions.
+    """Write new tokens and a new key for the page's sessions.
 
     Raises:
         OSError: the file cannot be written.
@@ -134,18 +134,18 @@ def rotate_tokens(path: Path) -> Tokens:
 
 def _read_tokens(path: Path, extra: str | None) -> Tokens:
     try:
-        found = json.loads(read_own(path))
-        agent, viewer, owner = found["agent"], found["viewer"], found.get("owner")
+        stored = json.loads(read_own(path))
+        agent, viewer, owner = stored["agent"], stored["viewer"], stored.get("owner")
         if owner is None:
-            # In files with two tokens the viewer token could acknowledge alerts, and whoever holds it still can.
+            # In files with two tokens the viewer token could acknowledge alerts; its holder keeps that right.
             viewer, owner = _new_token(), viewer
-        page_key = found.get("page_key", "") or _new_token()
+        page_key = stored.get("page_key", "") or _new_token()
         if not all(isinstance(token, str) and token for token in (agent, viewer, owner, page_key)):
             raise TypeError("a token is no text")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} does not hold the tokens ({error}); delete it to get new ones") from error
     tokens = Tokens(agent, viewer, owner, extra, page_key=page_key)
-    if "owner" not in found or "page_key" not in found:  # a file of an older version
+    if "owner" not in stored or "page_key" not in stored:  # a file of an older version
         _write_tokens(path, tokens)
     return tokens
 
@@ -170,7 +170,7 @@ class AllowedHosts:
     """The host names that this server answers to."""
 
     names: frozenset[str]
-    any_address: bool  # any IP address is allowed too, since DNS cannot rebind a number
+    any_address: bool  # any IP address is allowed too, since DNS cannot rebind an address
 
     def allows(self, host_header: str) -> bool:
         """Whether a Host header names this server; the port does not matter."""
@@ -187,7 +187,7 @@ class AllowedHosts:
 
 
 def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
-    """Return the loopback names, the bound host, and the names that the command line adds."""
+    """Return the loopback names, the bound host, and the names from the command line."""
     wildcard = bound in _WILDCARDS
     names = set(LOOPBACK_NAMES) | {host_name(name) for name in extra}
     if wildcard:
@@ -199,22 +199,21 @@ def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
 
 
 def host_name(header: str) -> str:
-    """Return a Host header without its port, in lower case; "" where anything else than a port follows the name."""
+    """Return a Host header's name without port, in lower case; "" if something else follows the name."""
     text = header.strip().lower()
-    if text.count(":") > 1 and not text.startswith(
-        "["
-    ):  # an IPv6 address without brackets, from the command line
+    # an IPv6 address without brackets, from the command line
+    if text.count(":") > 1 and not text.startswith("["):
         return text
-    found = _HOST.fullmatch(text)
-    return (found["address"] or found["name"]) if found else ""
+    match = _HOST.fullmatch(text)
+    return (match["address"] or match["name"]) if match else ""
 
 
 def same_origin(
     origin: str | None, fetch_site: str | None, host_header: str, *, secure: bool = False
 ) -> bool:
-    """Whether a request comes from our own page, or from a program (which sends neither header).
+    """Whether a request comes from our own page or from a program, which sends neither header.
 
-    ``secure`` means that the request came over TLS, so that a page loaded without TLS is another site's.
+    ``secure``: the request came over TLS, so a page that was loaded without TLS is another site's.
     """
     if fetch_site is not None and fetch_site not in ("same-origin", "none"):
         return False

@@ -1,4 +1,4 @@
-"""The alert book of a run: one alert for each cause, which is firing, acknowledged, silenced or resolved."""
+"""The alert book of a run: one alert per cause, which is firing, acknowledged, silenced or resolved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnknownAlert(LoaderwatchError):
 
 
 class Alert(msgspec.Struct):
-    """One incident of a run. ``told`` is its severity when people were last told outside the page, None if never."""
+    """One incident of a run. ``told`` is its severity when last reported outside the page, None if never."""
 
     id: str
     finding: Finding
@@ -42,7 +42,7 @@ class Alert(msgspec.Struct):
     closed_ns: int | None = None
     silenced_until_ns: int | None = None
     told: str | None = None
-    recovering: bool = False  # the last pass did not find it any more
+    recovering: bool = False  # the last pass no longer found it
 
     @property
     def pages(self) -> bool:
@@ -51,11 +51,11 @@ class Alert(msgspec.Struct):
 
     @property
     def cost_s(self) -> float | None:
-        """The training time that it has cost, in seconds; None where not known, and of a remark, which may be about what is meant."""
+        """The training time lost to it, in seconds; None if unknown or for a remark (may be intended)."""
         return self.finding.lost_s if self.pages else None
 
     def stored(self) -> StoredAlert:
-        """Return the alert in the form that the store keeps."""
+        """Return the alert in the store's form."""
         return from_records(StoredAlert, self, finding=_kept(self.finding))
 
 
@@ -66,7 +66,7 @@ class Announcement:
     alert: Alert
     resolved: bool
     died: bool = False  # resolved because the alert's process died
-    unheard: bool = False  # resolved because nothing was heard of the run for long
+    unheard: bool = False  # resolved because the run was silent for long
 
 
 class AlertBook:
@@ -75,8 +75,8 @@ class AlertBook:
     def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
         self._run_id = run_id
         self._alerts: dict[str, Alert] = {}
-        self._open: dict[str, Alert] = {}  # the alerts that are not resolved, by id
-        self._silenced: dict[str, int] = {}  # by the finding's key: until when
+        self._open: dict[str, Alert] = {}  # unresolved alerts, by id
+        self._silenced: dict[str, int] = {}  # by the finding's key: end of the silence
         self._unsaved: dict[str, Alert] = {}
         self.urgent = False  # a state changed since the last save, not only numbers
         for alert in map(alert_of, stored):
@@ -94,11 +94,11 @@ class AlertBook:
         return sorted(self._alerts.values(), key=lambda alert: alert.opened_ns, reverse=True)
 
     def of_span(self, span: tuple[int, int]) -> list[Alert]:
-        """Return the alerts that were opened in [begin, end), such as an attempt, newest first."""
+        """Return the alerts opened in [begin, end), such as an attempt, newest first."""
         return [alert for alert in self.newest_first() if span[0] <= alert.opened_ns < span[1]]
 
     def open_alerts(self) -> list[Alert]:
-        """Return the alerts that are not resolved."""
+        """Return the unresolved alerts."""
         return list(self._open.values())
 
     def by_key(self, key: str) -> Alert | None:
@@ -117,32 +117,32 @@ class AlertBook:
             raise UnknownAlert(alert_id) from None
 
     def apply(self, changes: Changes, now_ns: int) -> list[Announcement]:
-        """Apply the tracker's changes; return what people should be told now.
+        """Apply the tracker's changes; return the announcements for people.
 
-        Incidents carry the time of their own host; ``now_ns`` is this server's time and decides about silences.
+        Incidents carry their own host's time; ``now_ns`` is this server's time, which decides about silences.
         """
         for incident in (*changes.opened, *changes.updated):
             self._open_or_update(incident)
-        told = []
+        announcements = []
         for incident in changes.closed:
             alert = self._open.get(self._id(incident.id))
             if alert is not None:
-                told.append(self._resolve(alert, incident.closed_ns or incident.updated_ns, now_ns))
+                announcements.append(self._resolve(alert, incident.closed_ns or incident.updated_ns, now_ns))
         absent = {self._id(incident_id) for incident_id in changes.absent}
         for alert in self._open.values():
             alert.recovering = alert.id in absent
-        told += [self._announce(alert, now_ns) for alert in self._open.values()]
-        return [announcement for announcement in told if announcement is not None]
+        announcements += [self._announce(alert, now_ns) for alert in self._open.values()]
+        return [announcement for announcement in announcements if announcement is not None]
 
     def incidents(self) -> list[Incident]:
-        """Return the open incidents of an earlier server, for this server's tracker to continue."""
+        """Return an earlier server's open incidents, for this server's tracker to continue."""
         return [
             from_records(Incident, alert, id=alert.id.rpartition(_ID_SEPARATOR)[2], key=alert.finding.key)
             for alert in self._alerts.values()
         ]
 
     def acknowledge(self, alert_id: str, now_ns: int) -> Alert:
-        """Mark an alert as acknowledged, which means that somebody works on it. A resolved alert stays resolved."""
+        """Mark an alert as acknowledged: a person works on it. A resolved alert stays resolved."""
         alert = self.get(alert_id)
         if alert.state != "resolved":
             alert.state, alert.silenced_until_ns, alert.updated_ns = "acknowledged", None, now_ns
@@ -152,7 +152,7 @@ class AlertBook:
         return alert
 
     def silence(self, alert_id: str, seconds: float, now_ns: int) -> Alert:
-        """Silence this cause in this run for so long; if the alert is resolved, the silence holds for its return."""
+        """Silence this cause in this run for that long; for a resolved alert, in case it returns."""
         alert = self.get(alert_id)
         until_ns = now_ns + int(seconds * 1e9)
         alert.silenced_until_ns, alert.updated_ns = until_ns, now_ns
@@ -170,7 +170,7 @@ class AlertBook:
         return unsaved
 
     def put_back(self, unsaved: Sequence[StoredAlert]) -> None:
-        """Offer alerts again next time, which the store has refused."""
+        """Return these alerts again at the next ``take_unsaved``, because the store refused them."""
         for stored in unsaved:
             alert = self._alerts.get(stored.id)
             if alert is not None:
@@ -191,9 +191,9 @@ class AlertBook:
         self._unsaved[alert.id] = alert
 
     def _escalate(self, alert: Alert, finding: Finding) -> None:
-        """Let another finding take the alert over; if it is graver, people are told again.
+        """Let another finding take over the alert; if it is graver, the alert is reported again.
 
-        Somebody who acknowledged or silenced a warning did not mean an alert that is critical now.
+        A person who acknowledged or silenced a warning did not mean an alert that is critical now.
         """
         self.urgent = True
         if finding.code == "crashed" or (finding.severity == "critical" and alert.told != "critical"):
@@ -219,13 +219,13 @@ class AlertBook:
             alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
         del self._open[alert.id]
         self._changed(alert)
-        # nobody is told that a crash is resolved
+        # the end of a crash is not reported
         if not alert.told or silenced or alert.finding.code == "crashed":
             return None
         return Announcement(alert, resolved=True)
 
     def _announce(self, alert: Alert, now_ns: int) -> Announcement | None:
-        """Update an open alert's silence, and announce it when it pages for the first time, is not silenced, or escalates."""
+        """Update an open alert's silence; announce it at its first page, after a silence or if graver."""
         if self._is_silenced(alert.finding.key, now_ns):
             if alert.state == "firing":
                 alert.state, alert.silenced_until_ns = "silenced", self._silenced[alert.finding.key]
@@ -256,7 +256,7 @@ def run_of(alert_id: str) -> str:
 
 
 def alert_of(stored: StoredAlert) -> Alert:
-    """Make an alert of one from the store. People were told of it before, if it pages."""
+    """Make an alert from a stored one. If it pages, it counts as already reported."""
     finding = _finding_of(msgspec.json.decode(stored.finding))
     return from_records(
         Alert,
@@ -268,10 +268,10 @@ def alert_of(stored: StoredAlert) -> Alert:
 
 
 def _kept(finding: Finding) -> str:
-    """Return a finding as JSON, with its sentences in English where every version looks for them: beside its other fields."""
+    """Return a finding as JSON, with English sentences beside its other fields, as every version expects."""
     kept = msgspec.to_builtins(with_texts(finding))
-    for each in (kept, *kept["folded"]):
-        each |= each.pop("texts")
+    for entry in (kept, *kept["folded"]):
+        entry |= entry.pop("texts")
     return msgspec.json.encode(kept).decode()
 
 
@@ -279,17 +279,17 @@ def _finding_of(kept: Any) -> Finding:
     """Return a finding from its JSON object.
 
     Raises:
-        msgspec.ValidationError: it is none.
+        msgspec.ValidationError: the object is not a finding.
     """
     folded = kept.get("folded") if isinstance(kept, dict) else None
-    for each in (kept, *(folded if isinstance(folded, list) else ())):
-        if isinstance(each, dict):
-            each["texts"] = {part: each.pop(part) for part in _SENTENCES if part in each}
+    for entry in (kept, *(folded if isinstance(folded, list) else ())):
+        if isinstance(entry, dict):
+            entry["texts"] = {part: entry.pop(part) for part in _SENTENCES if part in entry}
     return msgspec.convert(kept, Finding)
 
 
 def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
-    """Return the alert as ``GET /runs/{run}/findings`` gives it."""
+    """Return the alert in the form of ``GET /runs/{run}/findings``."""
     finding = alert.finding
     return from_records(
         answers.Finding,
@@ -297,12 +297,13 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
         finding,
         stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
         folded=[
-            from_records(answers.Folded, each, title_text=text_of(each, "title")) for each in finding.folded
+            from_records(answers.Folded, folded_finding, title_text=text_of(folded_finding, "title"))
+            for folded_finding in finding.folded
         ],
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
     )
 
 
 def stack_of(dump: StackDump, *, text: bool = True) -> answers.Stack:
-    """Return a stack as the API gives it, with its text or without."""
+    """Return a stack in the API's form, with or without its text."""
     return from_records(answers.Stack, dump, **{} if text else {"text": ""})

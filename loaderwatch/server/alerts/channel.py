@@ -1,7 +1,7 @@
-"""A channel to one Apprise address: chat, e-mail, webhook. It has a thread and a queue of its own.
+"""A channel to one Apprise address (chat, e-mail, webhook), with its own thread and queue.
 
-So a dead address neither delays the others nor makes them receive a message twice. An address holds secrets: what is said of it,
-in logs as well, is its scheme alone, and what Apprise says of it is kept from our logs.
+So a dead address neither delays the others nor makes them receive a message twice. An address holds secrets:
+logs and texts show only its scheme, and Apprise's own log lines about it are kept out of our logs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUEUE_LENGTH: Final = 200
 _ATTEMPTS: Final = 4
 FIRST_BACKOFF_S: Final = 2.0
 _REASON_LENGTH: Final = 200
-_PART: Final = re.compile(r"[^/:@?&=,;+#\s]{3,}")  # of an address: a host, a user, a key
+_PART: Final = re.compile(r"[^/:@?&=,;+#\s]{3,}")  # of an address: a host, a user or a key
 
 Kind = Literal["info", "warning", "critical", "resolved"]
 _TYPES: Final = {
@@ -52,10 +52,10 @@ class Message:
 
 
 class Target:
-    """An address, as Apprise opens it. The first one takes a second, in which Apprise loads its plugins.
+    """An address opened by Apprise. The first one takes a second, in which Apprise loads its plugins.
 
     Raises:
-        ConfigError: Apprise does not know the address; ``source`` is said to have it.
+        ConfigError: Apprise does not know the address; the error names ``source``.
     """
 
     def __init__(self, address: str, source: str = "--notify") -> None:
@@ -68,11 +68,12 @@ class Target:
         if not known:
             raise ConfigError(
                 f"{source} {label(address)!r} is not an address Apprise knows; "
-                "see https://github.com/caronc/apprise/wiki for their forms, e.g. json://host/path for a webhook"
+                "see https://github.com/caronc/apprise/wiki for their forms, "
+                "e.g. json://host/path for a webhook"
             )
 
     def send(self, message: Message) -> Text | None:
-        """Send a message; return None if it was delivered, else why not, without what the address holds."""
+        """Send a message; return None if it was delivered, else the reason, without parts of the address."""
         with _overheard() as said:
             try:
                 delivered = self._apprise.notify(
@@ -81,7 +82,7 @@ class Target:
                     notify_type=_TYPES[message.kind],
                     body_format=apprise.NotifyFormat.TEXT,
                 )
-            except Exception as fault:  # noqa: BLE001 - 100+ third-party plugins; one that raises must not end the thread
+            except Exception as fault:  # noqa: BLE001 - any of 100+ third-party plugins may raise
                 raised: dict[str, Param] = {"error": type(fault).__name__, "said": self._reason(str(fault))}
                 return Text("apprise-plugin-raised", raised)
         if delivered:
@@ -96,9 +97,9 @@ class Target:
 
 
 class Channel:
-    """An address with a queue and a thread that sends. It opens the address itself unless it is given a ``target``.
+    """An address with a queue and a sending thread. It opens the address unless it gets a ``target``.
 
-    ``refused`` says why the address cannot be used at all, once that is known.
+    ``refused``: why the address cannot be used at all, once known.
     """
 
     def __init__(
@@ -138,15 +139,14 @@ class Channel:
             _log.error("notify %s: %d messages wait; dropped %r", self.label, _QUEUE_LENGTH, message.title)
 
     def stop(self) -> None:
-        """Ask the thread to end when it has tried to send what waits, once."""
+        """Ask the thread to end after one try to send each waiting message."""
         self._stopping.set()
-        with suppress(
-            queue.Full
-        ):  # then the thread sees the event at its next failure or ends with the process
+        # if full, the thread sees the event at its next failure or ends with the process
+        with suppress(queue.Full):
             self._queue.put_nowait(None)
 
     def join(self, timeout_s: float) -> None:
-        """Wait so long for the thread's end."""
+        """Wait at most this long for the thread's end."""
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
@@ -179,17 +179,17 @@ class Channel:
 
 
 def label(address: str) -> str:
-    """Return the address's scheme alone, since the rest of most addresses holds keys and passwords."""
+    """Return only the address's scheme, since most addresses hold keys and passwords."""
     scheme, separator, _ = address.partition("://")
     return f"{scheme[:40]}://…" if separator else "…"
 
 
 _said: Final[ContextVar[list[str] | None]] = ContextVar("said", default=None)
-"""What Apprise warns of while we send; a context goes with it into the threads that it uses."""
+"""Apprise's warnings while we send. The context also reaches the threads that Apprise starts."""
 
 
 class _Overhearing(logging.Filter):
-    """Keeps what Apprise logs while we send from the log, where it could show parts of an address."""
+    """Keeps Apprise's lines during a send out of the log, where they could show parts of an address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         said = _said.get()
@@ -205,8 +205,8 @@ logging.getLogger("apprise").addFilter(_Overhearing())
 def _overheard() -> Iterator[list[str]]:
     """Yield the list of warnings that Apprise logs meanwhile."""
     said: list[str] = []
-    before = _said.set(said)
+    previous = _said.set(said)
     try:
         yield said
     finally:
-        _said.reset(before)
+        _said.reset(previous)

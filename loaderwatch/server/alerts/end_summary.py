@@ -1,4 +1,4 @@
-"""What is said at the end of a run: its steps, the time it lost and to what, and what to change first."""
+"""The summary at the end of a run: its steps, the time it lost and why, and what to change first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from loaderwatch.texts import SOURCE, say
 MOST_CAUSES: Final = 3
 LEAST_COST_S: Final = 1.0
 LEAST_COST_RATIO: Final = 0.01
-"""What cost less than so much of the run is not worth a line at its end."""
+"""A cause that cost a smaller share of the run gets no line at the end."""
 UNEXPLAINED_RATIO: Final = 0.05
-"""From this share of the run on, lost time that no finding explains is said to be unexplained."""
+"""From this share of the run on, lost time without a finding is reported as unexplained."""
 OVERLAP_RATIO: Final = 1.02
-"""What the lines add up to, as a multiple of the time lost, from which on they are said to overlap: ranks, a hang in a slow epoch."""
+"""The lines overlap if their sum is this multiple of the lost time: ranks, or a hang in a slow epoch."""
 _LINE_LENGTH: Final = 300
 _ENDS: Final = ("finished", "crashed", "hung")
 
@@ -33,14 +33,14 @@ def closing_of(
     base_url: str,
     language: str = SOURCE,
 ) -> Closing:
-    """Return what the run's training process is to print as it ends; it puts its own steps and duration before that.
+    """Return the last words of the run's training process, which prints its own steps and duration first.
 
-    ``findings`` are those of the attempt, ``took_s`` is for how long it has gone on.
+    ``findings`` are those of the attempt, ``took_s`` is the attempt's duration so far.
     """
-    found = in_language([one for one in findings if one.severity != "info"], language)
+    warnings = in_language([one for one in findings if one.severity != "info"], language)
     least_s = max(LEAST_COST_S, LEAST_COST_RATIO * took_s)
     costly = sorted(
-        (one for one in found if (one.lost_s or 0.0) >= least_s), key=lambda one: -(one.lost_s or 0.0)
+        (one for one in warnings if (one.lost_s or 0.0) >= least_s), key=lambda one: -(one.lost_s or 0.0)
     )
     costs = (
         Text("cost-of-alert", {"lost_s": one.lost_s or 0.0, "alert": _one_line(one.title)})
@@ -49,7 +49,7 @@ def closing_of(
     lines = [say(cost, language) for cost in costs]
     if len(costly) > MOST_CAUSES:
         lines.append(say(Text("more-on-page", {"more": len(costly) - MOST_CAUSES}), language))
-    advice = _first_advice(in_language(summary.verdict, language), summary, found, costly)
+    advice = _first_advice(in_language(summary.verdict, language), summary, warnings, costly)
     shown = [one.lost_s or 0.0 for one in costly[:MOST_CAUSES]]
     overlaps = len(shown) > 1 and sum(shown) > OVERLAP_RATIO * (summary.lost_s or 0.0)
     return Closing(
@@ -57,14 +57,14 @@ def closing_of(
         lines=lines,
         advice=_one_line(beginning(advice, language)),
         link=run_link(base_url, summary.run_id),
-        found=bool(found),
+        found=bool(warnings),
     )
 
 
 def summary_message(
     summary: answers.Summary, closing: Closing, took_s: float, language: str = SOURCE
 ) -> Message:
-    """Return the message at the end of a run; ``closing`` is in that language."""
+    """Return the message at the end of a run; ``closing`` is in the same language."""
     stopped = _was_stopped(summary)
     end = "stopped" if stopped else summary.state if summary.state in _ENDS else "unheard"
     in_order = stopped or summary.state == "finished"
@@ -72,16 +72,16 @@ def summary_message(
     title = Text(
         "run-ended", {"end": end, "run": summary.name, "steps": summary.steps or 0, "took_s": took_s}, "title"
     )
-    said = f"{closing.lost[:1].upper()}{closing.lost[1:]}{'。' if language == 'zh' else '.'}"
-    # What the crash was is in the message of its alert, too, but not every address gets that.
+    sentence = f"{closing.lost[:1].upper()}{closing.lost[1:]}{'。' if language == 'zh' else '.'}"
+    # The crash is in its alert's message too, but not every address gets that.
     verdict = [in_language(summary.verdict, language).title] if summary.state != "finished" else []
     advice = [say(Text("change-first", {"advice": closing.advice}), language)] if closing.advice else []
-    paragraphs = [*verdict, "\n".join([said, *closing.lines, *advice]), closing.link]
+    paragraphs = [*verdict, "\n".join([sentence, *closing.lines, *advice]), closing.link]
     return Message(kind, say(title, language), "\n\n".join(paragraphs))
 
 
 def _was_stopped(summary: answers.Summary) -> bool:
-    """Whether somebody stopped the run, by Ctrl-C or a signal: nothing failed."""
+    """Whether a person stopped the run, by Ctrl-C or a signal: nothing failed."""
     return summary.state == "crashed" and summary.verdict.severity == "info"
 
 
@@ -100,7 +100,7 @@ def _first_advice(
     found: Sequence[answers.Finding],
     costly: Sequence[answers.Finding],
 ) -> str:
-    """Return the advice on what ended the run, else on what cost most, else on what is gravest."""
+    """Return the advice on the run's end, else on the costliest finding, else on the gravest one."""
     if summary.state == "crashed" and not _was_stopped(summary):
         return verdict.advice
     if costly:

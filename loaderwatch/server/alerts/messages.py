@@ -1,4 +1,4 @@
-"""Messages for people outside the page: a line in the job's terminal, a text for chat and e-mail."""
+"""Messages outside the page: a line for the job's terminal, a text for chat and e-mail."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from loaderwatch.texts import SOURCE, say
 _NOTICE_LENGTH: Final = 400
 _TELLING_LENGTH: Final = 80
 _STOPS: Final = {"en": ". ", "zh": "。"}
-"""Between two sentences, by language."""
+"""Separator between two sentences, by language."""
 
 
 def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
-    """Return the page's address for a run, or for one rank of it."""
+    """Return the page's address of a run, or of one rank."""
     link = f"{base_url}/#/runs/{quote(run_id)}"
     return link if rank is None else f"{link}/ranks/{rank}"
 
@@ -35,10 +35,10 @@ def notice(announcement: Announcement, run_id: str, base_url: str, language: str
     elif announcement.resolved:
         text = Text("line-resolved", {"alert": title, "lasted_s": _lasted_s(alert)})
     else:
-        told = say(title, language)
+        title_text = say(title, language)
         params: dict[str, Param] = {
-            "alert": told.rstrip(".。"),
-            "line": _stuck_at(finding, told, language),
+            "alert": title_text.rstrip(".。"),
+            "line": _stuck_at(finding, title_text, language),
             "warned_s": warned_s(finding),
             "advice": beginning(say(text_of(finding, "advice"), language), language),
         }
@@ -62,8 +62,7 @@ def message(
         return _message("resolved", "alert-resolved", alert, run_name, [link], language)
     title, cause, advice = (text_of(finding, part) for part in ("title", "cause", "advice"))
     folded = (
-        Text("folded-finding", {"title": text_of(each, "title"), "warned_s": each.warned_s})
-        for each in finding.folded
+        Text("folded-finding", {"title": text_of(f, "title"), "warned_s": f.warned_s}) for f in finding.folded
     )
     parts = [
         say(title, language),
@@ -79,7 +78,7 @@ def message(
 def reminder(
     alert: Alert, run_id: str, run_name: str, base_url: str, now_ns: int, language: str = SOURCE
 ) -> Message:
-    """Return the message that an alert still goes on."""
+    """Return the message that an alert goes on."""
     finding = alert.finding
     advice = say(Text("alert-advice", {"advice": text_of(finding, "advice")}), language)
     parts = [advice, run_link(base_url, run_id, finding.rank)]
@@ -96,7 +95,7 @@ def _message(
     language: str,
     lasted_s: float | None = None,
 ) -> Message:
-    """Return the message with a title and perhaps a first paragraph from the catalogue, before other paragraphs."""
+    """Return the message: a title, perhaps a first paragraph from the catalogue, then other paragraphs."""
     params: dict[str, Param] = {
         "alert": text_of(alert.finding, "title"),
         "run": run_name,
@@ -119,12 +118,12 @@ def _where(finding: Finding, language: str) -> str:
         ("pid", finding.pid),
         ("sample", ", ".join(map(str, finding.sample_indices)) or None),
     )
-    said = (
+    sentences = (
         say(Text(f"alert-{name}", {"samples" if name == "sample" else name: value}), language)
         for name, value in known
         if value is not None
     )
-    return ("，" if language == "zh" else ", ").join(said)
+    return ("，" if language == "zh" else ", ").join(sentences)
 
 
 def _lasted_s(alert: Alert) -> float:
@@ -133,7 +132,7 @@ def _lasted_s(alert: Alert) -> float:
 
 
 def _stuck_at(finding: Finding, title: str, language: str) -> Text | None:
-    """Return the line of the user's own code at which a run hangs: who reads the terminal has the script open."""
+    """Return the user's own line at which a run hangs: the reader of the terminal has the script open."""
     if finding.code != "hung":
         return None
     frames = (user_frame(main_frames(stack)) for stack in finding.stacks)
@@ -142,7 +141,7 @@ def _stuck_at(finding: Finding, title: str, language: str) -> Text | None:
 
 
 def beginning(advice: str, language: str = SOURCE) -> str:
-    """Return the first sentences of an advice: as many as needed, since the first may be just "Mend rank 1 on vm"."""
+    """Return an advice's first sentences, as many as needed: the first may be just "Mend rank 1 on vm"."""
     stop = _STOPS[language]
     first, *others = advice.split(stop)
     for sentence in others:

@@ -1,6 +1,6 @@
-"""Tells people outside the page: which address gets which message, and when.
+"""Notifies people outside the page: which address gets which message, and when.
 
-The addresses of the server are told of every run, those that a run gave of that run alone.
+The server's addresses get messages of every run, a run's own addresses only of that run.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from typing import Final
 from loaderwatch.core.answers import Text
 from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
-from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
-from loaderwatch.server.alerts.run_addresses import RunAddresses
+from loaderwatch.server.alerts.recipients import Recipient, Recipients, RunAddresses, Terms
 from loaderwatch.texts import own_language, say
 
 _log = logging.getLogger(__name__)
 
 MOST_ADDRESSES: Final = 100
-"""How many addresses one server tells at most: each has a thread, and a script may make up addresses in a loop."""
+"""Addresses of one server at most: each has a thread, and a script may create addresses in a loop."""
 MOST_HELD: Final = 200
-"""How many messages wait for the end of an address's quiet hours; of more, the oldest are only counted."""
+"""Messages that wait for the end of an address's quiet hours; beyond it, the oldest are only counted."""
 _GRAVEST: Final[tuple[Kind, ...]] = ("critical", "warning", "resolved", "info")
 
 
@@ -41,26 +40,26 @@ class NotifyCounts:
 
 @dataclass(slots=True)
 class _Addressee:
-    """An address: its channel, its terms, what its quiet hours hold back, and when it was last told of open alerts."""
+    """An address: its channel and terms, messages held by quiet hours, and its last message per alert."""
 
     channel: Channel
     terms: Terms
     held: list[tuple[datetime, Message]] = field(default_factory=list)
-    held_before: int = 0  # beyond MOST_HELD
-    told_s: dict[str, float] = field(default_factory=dict)  # by alert, monotonic
-    refusal_said: set[str] = field(default_factory=set)  # to which runs
+    held_before: int = 0  # messages dropped beyond MOST_HELD
+    told_s: dict[str, float] = field(default_factory=dict)  # by alert: monotonic time of the last message
+    refusal_said: set[str] = field(default_factory=set)  # runs that know of the refusal
 
     @property
     def language(self) -> str:
-        """Return the language of its messages, "en" or "zh": that of its terms, else the server's."""
+        """The language of its messages, "en" or "zh": by its terms, else the server's."""
         return self.terms.language or own_language()
 
 
 class Notifier:
-    """Posts each message once to every address that it is for. Use it from one thread; it never blocks.
+    """Posts each message once to each of its addresses. Use it from one thread; it never blocks.
 
     Raises:
-        ConfigError: an address of the server is not one Apprise knows.
+        ConfigError: Apprise does not know an address of the server.
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class Notifier:
     ) -> None:
         """Make a notifier.
 
-        ``recipients`` are told of every run. ``run_addresses`` is the folder in which runs leave theirs, and ``general`` has
-        the terms of those. ``now`` is the local time, which quiet hours go by. ``source`` is said to hold a wrong address.
+        ``recipients`` get messages of every run. ``run_addresses`` is the folder of the runs' own addresses,
+        with terms from ``general``. ``now`` is the time for quiet hours. ``source`` is named in errors.
         """
         self._general = general or Recipients()
         self._runs = None if run_addresses is None else RunAddresses(run_addresses)
@@ -97,20 +96,20 @@ class Notifier:
     def start(self) -> None:
         """Start the sending threads."""
         self._started = True
-        for one in self._addressees.values():
-            one.channel.start()
+        for addressee in self._addressees.values():
+            addressee.channel.start()
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Give queued messages a moment to be sent, with those that quiet hours hold back, then stop."""
-        for one in self._addressees.values():
-            self._release(one)
-            one.channel.stop()
+        """Give queued messages, also those held by quiet hours, a moment to be sent, then stop."""
+        for addressee in self._addressees.values():
+            self._release(addressee)
+            addressee.channel.stop()
         give_up_at = time.monotonic() + timeout_s
-        for one in self._addressees.values():
-            one.channel.join(max(0.0, give_up_at - time.monotonic()))
+        for addressee in self._addressees.values():
+            addressee.channel.join(max(0.0, give_up_at - time.monotonic()))
 
     def replace(self, recipients: Sequence[Recipient], general: Recipients, source: str) -> None:
-        """Take other addresses and terms for the server, because its configuration has changed."""
+        """Use other addresses and terms for the server, because its configuration has changed."""
         self._general = general
         self._of_server = []
         for recipient in recipients:
@@ -122,39 +121,39 @@ class Notifier:
 
     @property
     def holds(self) -> bool:
-        """Whether messages wait for the end of quiet hours, or to be sent."""
-        return any(one.held or one.channel.waiting for one in self._addressees.values())
+        """Whether messages wait for the end of quiet hours or to be sent."""
+        return any(addressee.held or addressee.channel.waiting for addressee in self._addressees.values())
 
     def counts(self) -> NotifyCounts:
         """Return the counts of messages so far."""
-        channels = [one.channel for one in self._addressees.values()]
+        channels = [addressee.channel for addressee in self._addressees.values()]
         return NotifyCounts(
             sent=sum(c.sent for c in channels),
             failed=sum(c.failed for c in channels),
             dropped=sum(c.dropped for c in channels),
             waiting=sum(c.waiting for c in channels)
-            + sum(len(one.held) for one in self._addressees.values()),
+            + sum(len(addressee.held) for addressee in self._addressees.values()),
         )
 
     # -- runs
 
     def learn(self, run_id: str) -> bool:
-        """Look which addresses a run gave; return whether it gave any."""
+        """Look up the addresses that a run gave; return whether it gave any."""
         given = () if self._runs is None else self._runs.of(run_id)
         if given or run_id in self._of_run:
-            recipients = [one for one in self._general.of(given) if one.address not in self._of_server]
-            found = [one.address for one in recipients if self._find(one, "notify") is not None]
-            self._of_run[run_id] = found
+            recipients = [r for r in self._general.of(given) if r.address not in self._of_server]
+            known = [r.address for r in recipients if self._find(r, "notify") is not None]
+            self._of_run[run_id] = known
         return bool(given)
 
     def troubles(self, run_id: str) -> list[Text]:
-        """Return what is wrong with the addresses that a run gave: a line for its stderr, once for each."""
+        """Return the faults of a run's own addresses as lines for its stderr, each once."""
         lines = []
         for address in self._of_run.get(run_id, ()):
-            one = self._addressees[address]
-            if one.channel.refused is not None and run_id not in one.refusal_said:
-                one.refusal_said.add(run_id)
-                lines.append(Text("address-refused", {"why": one.channel.refused}))
+            addressee = self._addressees[address]
+            if addressee.channel.refused is not None and run_id not in addressee.refusal_said:
+                addressee.refusal_said.add(run_id)
+                lines.append(Text("address-refused", {"why": addressee.channel.refused}))
         return lines
 
     def forget(self, run_id: str) -> None:
@@ -168,46 +167,48 @@ class Notifier:
     def tell(
         self, run_id: str, message: Callable[[str], Message], alert: Alert, *, over: bool = False
     ) -> None:
-        """Tell the addresses of a run, each in its language, that an alert began, or that it is ``over``."""
+        """Notify a run's addresses, each in its language, that an alert began or is ``over``."""
         severity = alert.told or alert.finding.severity
-        for one in self._told_of(run_id):
+        for addressee in self._told_of(run_id):
             if not over:
-                one.told_s[alert.id] = self._monotonic()
-            elif one.told_s:
-                one.told_s.pop(alert.id, None)
-            if severity == "critical" or one.terms.severity == "warning":
-                self._post(one, message, severity)
+                addressee.told_s[alert.id] = self._monotonic()
+            elif addressee.told_s:
+                addressee.told_s.pop(alert.id, None)
+            if severity == "critical" or addressee.terms.severity == "warning":
+                self._post(addressee, message, severity)
 
     def remind(
         self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Callable[[str], Message]]
     ) -> None:
-        """Tell those again who want it that alerts go on which nobody has acknowledged or silenced."""
-        reminded = [one for one in self._told_of(run_id) if one.terms.remind_every_s is not None]
+        """Remind the addresses that want it of unacknowledged alerts that go on."""
+        reminded = [
+            addressee for addressee in self._told_of(run_id) if addressee.terms.remind_every_s is not None
+        ]
         if not reminded:
             return
         now_s = self._monotonic()
         for alert in firing:
-            for one in reminded:
+            for addressee in reminded:
                 severity = alert.told or alert.finding.severity
-                if severity != "critical" and one.terms.severity == "critical":
+                if severity != "critical" and addressee.terms.severity == "critical":
                     continue
-                # Of an alert from before this server's start the time counts from the first look.
-                last_s = one.told_s.setdefault(alert.id, now_s)
-                if now_s - last_s >= (one.terms.remind_every_s or 0.0):
-                    one.told_s[alert.id] = now_s
-                    self._post(one, message(alert), severity)
+                # For an alert from before this server's start, the time counts from the first look.
+                last_s = addressee.told_s.setdefault(alert.id, now_s)
+                if now_s - last_s >= (addressee.terms.remind_every_s or 0.0):
+                    addressee.told_s[alert.id] = now_s
+                    self._post(addressee, message(alert), severity)
 
     def summarize(self, run_id: str, message: Callable[[str], Message]) -> None:
-        """Tell those who want it how a run went."""
-        for one in self._told_of(run_id):
-            if one.terms.summary:
-                self._post(one, message, "warning")
+        """Send the summary of a run to the addresses that want it."""
+        for addressee in self._told_of(run_id):
+            if addressee.terms.summary:
+                self._post(addressee, message, "warning")
 
     def tick(self) -> None:
-        """Send what quiet hours held back, where they are over."""
-        for one in self._addressees.values():
-            if one.held and not self._is_quiet(one):
-                self._release(one)
+        """Send the messages that quiet hours held back once those are over."""
+        for addressee in self._addressees.values():
+            if addressee.held and not self._is_quiet(addressee):
+                self._release(addressee)
 
     # -- inside
 
@@ -216,7 +217,7 @@ class Notifier:
         return [self._addressees[address] for address in addresses]
 
     def _find(self, recipient: Recipient, source: str) -> _Addressee | None:
-        """Return the addressee of an address on its terms; None if there are too many."""
+        """Return the addressee of an address with these terms; None if there are too many."""
         known = self._addressees.get(recipient.address)
         if known is not None:
             known.terms = recipient.terms
@@ -251,7 +252,7 @@ class Notifier:
             one.held_before += 1
 
     def _release(self, one: _Addressee) -> None:
-        """Send what was held back as one message."""
+        """Send all held messages as one."""
         if not one.held:
             return
         held, one.held = one.held, []
@@ -266,6 +267,6 @@ class Notifier:
 
 
 def _link(message: Message) -> str:
-    """Return the page's address, which is the last paragraph of our messages."""
+    """Return the page's address: the last paragraph of our messages."""
     last = message.body.rpartition("\n\n")[2]
     return last if "://" in last else ""

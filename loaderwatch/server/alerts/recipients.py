@@ -1,33 +1,93 @@
-"""Who is told of what, and when: the ``notify`` key of ``config.toml``, and the addresses that are given without terms."""
+"""Who gets which messages, and when: the ``notify`` key of ``config.toml``, and addresses without terms."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from datetime import time
+from pathlib import Path
 from typing import Any, Final, Literal
+
+import msgspec
 
 from loaderwatch.core.environment_variables import ADDRESSES
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.files import NotPrivate, read_own
+from loaderwatch.core.wire import UNDECODABLE
 from loaderwatch.texts import LANGUAGES
+
+_log = logging.getLogger(__name__)
+
+_MAX_BYTES: Final = 64 * 1024
+_decode: Final = msgspec.json.Decoder(list[str]).decode
+Mark = tuple[int, int]
+"""The version of a file that was read: inode and modification time."""
+
+
+class RunAddresses:
+    """Reads the files of a folder; an unchanged file costs one stat."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[Mark, tuple[str, ...]]] = {}
+
+    def of(self, run_id: str) -> tuple[str, ...]:
+        """Return the addresses of a run. They stay known after the job ends and its file is removed."""
+        path = self._folder / f"{run_id}.json"
+        previous = self._read.get(run_id)
+        known = () if previous is None else previous[1]
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return known
+        mark = (status.st_ino, status.st_mtime_ns)
+        if previous is not None and previous[0] == mark:
+            return known
+        addresses = _addresses(path, status)
+        self._read[run_id] = mark, addresses
+        return addresses
+
+    def forget(self, run_id: str) -> None:
+        """Forget a run that is over."""
+        self._read.pop(run_id, None)
+
+
+def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
+    try:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
+            raise NotPrivate
+        given = _decode(read_own(path))
+        return tuple(address for text in given for address in ADDRESSES.parse(text, path.name))
+    except FileNotFoundError:
+        return ()
+    except NotPrivate:
+        _log.warning("%s was not written by this user's training: its addresses are not used", path)
+        return ()
+    except (OSError, *UNDECODABLE, ConfigError):
+        _log.warning("%s cannot be read as a list of addresses: they are not used", path)
+        return ()
+
 
 LEAST_REMINDER_S: Final = 60.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUIET: Final = re.compile(r"(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 TERMS: Final = ("severity", "remind_every", "quiet_hours", "quiet_critical", "summary", "language")
-"""The keys beside ``to``, for all addresses or in the table of one."""
+"""The keys besides ``to``, for all addresses or in one address's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """A time of day, by this machine's local time, in which nothing is sent but what is critical."""
+    """A daily period in this machine's local time in which only critical messages are sent."""
 
     begin: time
-    end: time  # the first moment after; before ``begin`` if midnight lies within
+    end: time  # the first moment after the period; before ``begin`` if the period spans midnight
 
     def hold(self, now: time) -> bool:
-        """Whether it is quiet now."""
+        """Whether this time is in the quiet hours."""
         if self.begin < self.end:
             return self.begin <= now < self.end
         return now >= self.begin or now < self.end
@@ -38,12 +98,12 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On which terms an address is told."""
+    """The conditions on which an address gets messages."""
 
-    severity: Literal["warning", "critical"] = "warning"  # this and graver
-    remind_every_s: float | None = None  # while an alert goes on and nobody acknowledges it; None: never
+    severity: Literal["warning", "critical"] = "warning"  # the least severity
+    remind_every_s: float | None = None  # while an alert goes on unacknowledged; None: never
     quiet_hours: QuietHours | None = None
-    quiet_critical: bool = False  # quiet hours hold back critical alerts, too
+    quiet_critical: bool = False  # quiet hours also hold back critical alerts
     summary: bool = False  # a message at the end of each run
     language: str | None = None  # "en" or "zh"; None: the server's
 
@@ -58,22 +118,22 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """The addresses that a configuration names, and the terms of addresses that come from elsewhere."""
+    """The addresses of a configuration, and the terms for addresses from elsewhere."""
 
     named: tuple[Recipient, ...] = ()
     terms: Terms = Terms()
 
     def of(self, addresses: tuple[str, ...]) -> tuple[Recipient, ...]:
-        """Return addresses that come without terms: with those of the configuration where it names them, else the general ones."""
-        terms = {one.address: one.terms for one in self.named}
+        """Give addresses their terms: the configuration's terms for that address, else the general ones."""
+        terms = {recipient.address: recipient.terms for recipient in self.named}
         return tuple(Recipient(address, terms.get(address, self.terms)) for address in addresses)
 
 
 def parse_notify(value: object, source: str) -> Recipients:
-    """Return what the ``notify`` key of a configuration says: an address, a list of them, or a table with ``to`` and terms.
+    """Return the content of the ``notify`` key: an address, a list, or a table with ``to`` and terms.
 
     Raises:
-        ConfigError: a key is not known or a value cannot be used; ``source`` is said to hold it.
+        ConfigError: a key is unknown or a value unusable; the error names ``source``.
     """
     table = value if isinstance(value, dict) else {"to": value}
     _known(table, ("to", *TERMS), f"{source}: notify")
@@ -153,5 +213,5 @@ def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
 
 
 def _kind(value: object) -> str:
-    """Return a wrong value's kind alone: the value may be a part of a secret."""
+    """Return only the type of a wrong value: the value may be part of a secret."""
     return "missing" if value is None else "empty" if value == "" else f"a {type(value).__name__}"

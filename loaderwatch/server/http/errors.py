@@ -1,4 +1,4 @@
-"""Errors of ours as answers."""
+"""Our errors as answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from loaderwatch.server.access.request_gate import too_many
 from loaderwatch.server.alerts.alert_book import UnknownAlert
 from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.ingest import Busy
-from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.deadline import Stopped
+from loaderwatch.server.store.facts import UnknownAttempt
 from loaderwatch.server.store.protocol import UnknownRun
 
 

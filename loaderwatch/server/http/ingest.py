@@ -1,5 +1,8 @@
-"""The route ``POST /api/v1/ingest``: envelopes in, receipts out. Every host of every run calls it about twice a second, so it is a plain
-route of Starlette's: what FastAPI does for parameters would take longer than all else in it."""
+"""The route ``POST /api/v1/ingest``: envelopes in, receipts out.
+
+Every host of every run calls it about twice a second. So it is a plain Starlette route: FastAPI's work on
+parameters would take longer than the rest.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from loaderwatch.server.services import Parts
 _log: Final = logging.getLogger(__name__)
 
 MAX_CONCURRENT: Final = 2048
-"""How many requests are read or stored at once: one of each host of a large run while a commit lasts. What they hold is bounded by
-MAX_READING_BYTES, and in ``server.ingest``."""
+"""Requests read or stored at once: one per host of a large run during a commit. MAX_READING_BYTES and
+``server.ingest`` limit their memory."""
 MAX_READING_BYTES: Final = 128 * 2**20
 
 
@@ -48,13 +51,13 @@ async def ingest_bundle(request: Request) -> Response:
         answers = await asyncio.gather(
             *(_answer(request, body) for body in split_bundle(bundle)), return_exceptions=True
         )
-        return Response(join_answers([_said(one) for one in answers]), media_type="application/msgpack")
+        return Response(join_answers([_said(answer) for answer in answers]), media_type="application/msgpack")
 
     return await _read(request, MAX_BUNDLE_BYTES, taken)
 
 
 async def _read(request: Request, most: int, taken: Callable[[bytes], Awaitable[Response]]) -> Response:
-    """Read the body of a request, and give it on, when there is room for one more."""
+    """Read the body of a request and pass it on, if there is room for one more."""
     counts = _parts(request).ingest_counts
     if counts.open >= MAX_CONCURRENT:
         counts.busy += 1
@@ -63,7 +66,7 @@ async def _read(request: Request, most: int, taken: Callable[[bytes], Awaitable[
         return answer
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        # A few KiB could unpack to gigabytes, and the columns of large envelopes hardly shrink.
+        # A few KiB could unpack to gigabytes, and compression hardly shrinks the columns of large envelopes.
         return error_answer(415, f"send the envelope as it is, not as {encoding[:40]!r}", "content-encoding")
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > most:
@@ -81,14 +84,14 @@ async def _read(request: Request, most: int, taken: Callable[[bytes], Awaitable[
                 return answer_to(Busy(counts.reading_bytes, 1.0))
         return await taken(bytes(body))
     except ClientDisconnect:
-        return Response(status_code=400)  # the client is gone and does not read this
+        return Response(status_code=400)  # the client is gone and will not read this
     finally:
         counts.open -= 1
         counts.reading_bytes -= len(body)
 
 
 async def _taken(request: Request, body: bytes) -> Response:
-    """Store what the body of a request holds, or let the run's owner do that."""
+    """Store the envelopes in a request's body, or pass them to the run's owner."""
     parts = _parts(request)
     counts, peers = parts.ingest_counts, parts.peers
     try:
@@ -102,7 +105,7 @@ async def _taken(request: Request, body: bytes) -> Response:
         return answer_to(error)
     counts.accepted += len(payloads)
     counts.bytes += len(body)
-    # The first of several envelopes counts, because it comes again when this answer is lost.
+    # The first of several envelopes counts, because it is sent again if this answer is lost.
     live = parts.live.get(envelope.run_id)
     if live is None:
         return json_answer(Receipt(stored_seq=stored_seq))
@@ -114,7 +117,7 @@ async def _answer(request: Request, body: bytes) -> Answer:
 
 
 def _said(answer: Answer | BaseException) -> Answer:
-    """Return an answer; a fault is that of one body, and the others have theirs."""
+    """Return an answer; a fault concerns only one body, and the others have their own answers."""
     if isinstance(answer, Answer):
         return answer
     if not isinstance(answer, Exception):

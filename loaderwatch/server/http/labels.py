@@ -1,4 +1,4 @@
-"""The routes by which people name, tag, pin and delete a run, and are told first what is lost with it."""
+"""The routes by which people name, tag, pin and delete a run, and learn first what a deletion removes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Tag = Annotated[str, msgspec.Meta(max_length=MOST_TAG)]
 
 
 class _Wanted(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of labels; what is left out stays."""
+    """A change of labels; a missing field stays as it is."""
 
     name: Annotated[str, msgspec.Meta(max_length=MOST_NAME)] | msgspec.UnsetType = msgspec.UNSET
     tags: Annotated[list[_Tag], msgspec.Meta(max_length=MOST_TAGS)] | msgspec.UnsetType = msgspec.UNSET
@@ -65,7 +65,7 @@ def _label(parts: Parts, run_id: str, wanted: _Wanted) -> Labels:
     if "name" in given:
         given["name"] = one_line(given["name"]).strip()
     if "tags" in given:
-        given["tags"] = list(dict.fromkeys(tag for each in given["tags"] if (tag := one_line(each).strip())))
+        given["tags"] = list(dict.fromkeys(tag for text in given["tags"] if (tag := one_line(text).strip())))
     labels = msgspec.structs.replace(parts.store.run(run_id).labels, **given)
     parts.store.label(run_id, labels)
     return labels
@@ -113,7 +113,7 @@ async def delete(request: Request, run: str) -> Response:
 
 
 def _may_delete(request: Request, parts: Parts) -> bool:
-    """Whether this is the owner: with --no-auth everybody may change things, and what is deleted does not come back."""
+    """Whether this is the owner. With --no-auth everyone may change things, but a deletion is permanent."""
     if parts.options.no_auth:
         return is_owner(request, parts)
     return Access.CHANGE in request.scope[ACCESS_KEY]

@@ -23,7 +23,7 @@ def metrics(request: Request) -> Response:
 
 
 def _text(parts: Parts) -> str:
-    """Return every metric in the text exposition format."""
+    """Return all metrics in the text exposition format."""
     lines: list[str] = []
     for name, kind, what, rows in (*_of_runs(parts), *_of_server(parts)):
         known = [(labels, value) for labels, value in rows if value is not None]
@@ -53,7 +53,8 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         (
             "loaderwatch_data_wait_ratio",
             "gauge",
-            "Share of time lost to waiting for data, last 30 s; by the clock of the device where that is known.",
+            "Share of time lost to waiting for data, last 30 s;"
+            " by the clock of the device where that is known.",
             per_rank(lambda rank: rank.data_wait_ratio),
         ),
         (
@@ -126,5 +127,5 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escape(value: str) -> str:
-    """Escape a label's value, and leave out control characters: a job that any trainer may name could end a line with them."""
+    """Escape a label's value without control characters: any trainer may name a job, and could end a line."""
     return printable(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

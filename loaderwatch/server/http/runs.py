@@ -1,32 +1,81 @@
-"""The routes that the page and scripts read: runs, summaries, the event stream, charts' columns, findings, stacks.
+"""The routes for the page and scripts: runs, summaries, event stream, chart columns, findings, stacks.
 
 Routes that ask the store are plain functions, because FastAPI runs those in threads.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
+from loaderwatch.server.alerts.alert_book import MAX_SILENCE_S, Alert, AlertBook, run_of
 from loaderwatch.server.encoding import json_answer, reader_language
-from loaderwatch.server.live.groups import in_group
-from loaderwatch.server.live.ranks import page_of
+from loaderwatch.server.live.groups import in_group, page_of
 from loaderwatch.server.queries import charts, live_answers
-from loaderwatch.server.queries.boundaries import MOST_EPOCHS
 from loaderwatch.server.queries.heatmap import By, Order, Rows
 from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
+from loaderwatch.server.queries.live_answers import MOST_EPOCHS
 from loaderwatch.server.queries.marks import marks_of
-from loaderwatch.server.queries.parameters import ParameterError
+from loaderwatch.server.queries.parameters import ParameterError, finite_number, json_body
+from loaderwatch.server.recordings.run_measures import observed
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS
+
+comparison_router = APIRouter(prefix="/api/v1")
+
+
+@comparison_router.get("/compare")
+def compare(request: Request, a: str, b: str) -> Response:
+    """Return what changed from run ``a`` to run ``b``."""
+    parts: Parts = request.app.state.parts
+    return json_answer(comparison(observed(parts.store, a), observed(parts.store, b)))
+
+
+alerts_router = APIRouter()
+
+
+@alerts_router.post("/api/v1/alerts/{id}/ack")
+async def acknowledge(request: Request, id: str) -> Response:
+    """Acknowledge an alert: somebody works on it."""
+    parts: Parts = request.app.state.parts
+
+    def action(book: AlertBook) -> Alert:
+        return book.acknowledge(id, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+@alerts_router.post("/api/v1/alerts/{id}/silence")
+async def silence(request: Request, id: str) -> Response:
+    """Silence the cause of an alert for a while."""
+    parts: Parts = request.app.state.parts
+    seconds = finite_number(await json_body(request), "seconds", 1, MAX_SILENCE_S)
+
+    def action(book: AlertBook) -> Alert:
+        return book.silence(id, seconds, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -> Response:
+    alert = await run_in_threadpool(live_answers.change_alert, parts, id, action)
+    run_id = run_of(id)
+    await parts.live.refresh(run_id)
+    if parts.hub.is_followed(run_id):
+        parts.hub.publish(run_id, await live_answers.run_state(parts, run_id))
+    return json_answer(alert)
+
 
 router = APIRouter(prefix="/api/v1/runs")
 
@@ -70,7 +119,8 @@ async def summary(request: Request, run: str, attempt: Attempt = None) -> Respon
 
 @router.get("/{run}/events")
 async def events(request: Request, run: str, changes: bool = False) -> Response:
-    """Stream the run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
+    """Stream the run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new
+    in them."""
     parts = _parts(request)
     parts.hub.publish(run, await live_answers.run_state(parts, run))
     may_change = Access.CHANGE in request.scope[ACCESS_KEY]
@@ -124,10 +174,10 @@ def series(
     digits: Digits = None,
 ) -> Response:
     """Return a metric over time; a list of them when ``metric`` repeats."""
-    found = charts.several_series(
+    answer = charts.several_series(
         _parts(request).store, run, metric, rank, start, end, points, attempt, digits
     )
-    return json_answer(found if len(metric) > 1 else found[0])
+    return json_answer(answer if len(metric) > 1 else answer[0])
 
 
 @router.get("/{run}/heatmap")
@@ -147,8 +197,8 @@ def heatmap(
 ) -> Response:
     """Return a metric over time, a row per rank or host."""
     rows = Rows(by=by, order=order, find=find, limit=limit)
-    found = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
-    return json_answer(found)
+    answer = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
+    return json_answer(answer)
 
 
 @router.get("/{run}/epochs")
@@ -187,8 +237,8 @@ def marks(
 ) -> Response:
     """Return the events beside charts: changed settings, checkpoints, evaluation, attempts and alerts."""
     parts = _parts(request)
-    found = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
-    return json_answer(marks_of(parts.store, run, found, rank, start, end, attempt, limit))
+    findings_said = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
+    return json_answer(marks_of(parts.store, run, findings_said, rank, start, end, attempt, limit))
 
 
 @router.get("/{run}/fetches")
@@ -240,7 +290,8 @@ def gpus(
     host: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
     limit: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """Return the GPUs of the run's hosts (of a large run: those looked at in detail), or of one, and the processes on them."""
+    """Return the GPUs of the run's hosts (of a large run: those looked at in detail), or of one, and the
+    processes on them."""
     return json_answer(live_answers.gpus(_parts(request), run, host, limit))
 
 
@@ -262,6 +313,6 @@ async def ask_for_stacks(request: Request, run: str, rank: Rank = None) -> Respo
     parts = _parts(request)
     live = parts.live.get(run)
     if live is None:
-        await run_in_threadpool(parts.store.run, run)  # 404 when the run is not known
+        await run_in_threadpool(parts.store.run, run)  # 404 if the run is unknown
         return json_answer({"requested": False})
     return json_answer({"requested": bool(live.want_stacks(rank))})

@@ -1,21 +1,54 @@
-"""The routes ``GET /api/v1/server``, which server this is, and ``POST /api/v1/server/stop``, by which its owner ends it."""
+"""The routes about the server itself: which one it is, the proof of its identity, and its end."""
 
 from __future__ import annotations
 
 import os
 import time
+from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from loaderwatch.core.answers import ServerFacts
+from loaderwatch.core.server_trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs, secret_at
 from loaderwatch.core.wire import UNDECODABLE, decode_json
+from loaderwatch.server.access.page_sessions import SESSION_PATH, TICKET_PATTERN
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.idle_shutdown import SERVER_PATH
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import UnknownRun
+
+identity_router = APIRouter()
+
+
+@identity_router.get(IDENTITY_PATH)
+async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)]) -> Response:
+    """Return the challenge's HMAC under all that tells this server from others: tokens, its own key, and its
+    address."""
+    parts: Parts = request.app.state.parts
+    secrets = [parts.keys.server_key]
+    if parts.keys.tokens:
+        secrets += parts.keys.tokens.all()
+        secrets.append(secret_at(parts.keys.tokens.page_token, parts.reached_at))
+    answer = proofs(secrets, challenge)
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+@identity_router.get(SESSION_PATH)
+async def session(
+    request: Request,
+    challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)],
+    ticket: Annotated[str | None, Query(pattern=TICKET_PATTERN)] = None,
+) -> Response:
+    """Begin a session of the page, or go on with the one of ``ticket``; the proofs are made of the token and
+    the ticket."""
+    parts: Parts = request.app.state.parts
+    return json_answer(
+        parts.sessions.greet(parts.keys.tokens, challenge, ticket, request.headers.get("host", ""))
+    )
+
 
 router = APIRouter(prefix=SERVER_PATH)
 
@@ -32,7 +65,8 @@ async def which(request: Request) -> Response:
 
 @router.post("/stop")
 async def stop(request: Request) -> Response:
-    """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything else."""
+    """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything
+    else."""
     parts: Parts = request.app.state.parts
     if parts.options.no_auth and not is_owner(request, parts):
         return error_answer(401, "stopping the server takes the owner's token", "authorization")
@@ -50,7 +84,7 @@ async def stop(request: Request) -> Response:
 
 
 def is_owner(request: Request, parts: Parts) -> bool:
-    """Whether a request carries the owner's token, which --no-auth does not ask for."""
+    """Whether a request carries the owner's token, which --no-auth does not require."""
     token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
     return parts.keys.tokens is not None and Access.CHANGE in parts.keys.tokens.access(token)
 
@@ -70,7 +104,7 @@ def _facts(parts: Parts) -> ServerFacts:
 
 
 def _reporting(parts: Parts) -> list[str]:
-    """Return the names of the runs whose envelopes arrive."""
+    """Return the names of the runs that send envelopes now."""
     names = []
     for live in parts.live.all():
         try:

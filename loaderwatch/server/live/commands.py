@@ -1,7 +1,6 @@
-"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts.
+"""Commands for a run's streamers (stacks to take, lines to write), sent with receipts.
 
-Every sender has the same token, so a receipt tells a stream only what concerns the processes that it sent. ``Claims``
-knows which stream that is.
+All senders share a token, so a receipt tells a stream only about its own processes. ``Claims`` knows them.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 
 MAX_NOTICES: Final = 100
-"""How many lines are kept for a process whose streamer does not come back. The oldest are dropped; the page still shows the alerts."""
+"""Lines kept for a process whose streamer stays away; older ones are dropped. The page shows all alerts."""
 
 MAX_PROCESSES: Final = 1000
-"""For how many processes lines wait. Alerts are one per cause, so that only a sender of false processes comes near it."""
+"""Processes with waiting lines. With one alert per cause, only a sender of false processes reaches this."""
 
 AGAIN_S: Final = 10.0
-"""How soon stacks of a rank are asked for again that is looked at because it stands still."""
+"""How soon stacks of a rank that stands still are requested again, in seconds."""
 
 SILENT_S: Final = 60.0
-"""After this many seconds without an envelope, another stream may take over a rank: the first one's host has died. No restart on
-another host is quicker by much, and a streamer that was cut off for less time keeps its ranks."""
+"""After this many seconds without an envelope, another stream may take over a rank: its host has died. A
+restart elsewhere takes about as long, and a streamer that was cut off for less time keeps its ranks."""
 
 
 MAX_EARLIER: Final = 4
-"""How many earlier processes of a rank are remembered. A line is at most some seconds late, and no rank is restarted more quickly."""
+"""Earlier processes remembered per rank. Lines are at most seconds late, and no rank restarts more often."""
 
 
 class Process(NamedTuple):
-    """A training process as a receipt means it. Nobody else knows to the nanosecond when it was started."""
+    """A training process as named in a receipt. Only its sender knows its start time to the nanosecond."""
 
     rank: int
     pid: int
@@ -49,17 +48,17 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    stream: str | None  # None: the process is known from the store, and its stream has not come yet
-    live: bool  # the newest process
-    processes: tuple[Process, ...]  # that this stream sent, the newest first
+    stream: str | None  # None: the process is known from the store, and its stream has not reported yet
+    live: bool  # whether the newest process is live
+    processes: tuple[Process, ...]  # sent by this stream, the newest first
 
 
 class Claims:
     """Which stream sent the process of each rank.
 
-    The first stream keeps the rank until its process has ended. If another stream sends a process of the rank before that,
-    one of the two lies, and neither is told anything about this rank any more. A host may still describe an older process
-    that has ended, after its rank was restarted on another host.
+    The first stream keeps the rank until its process has ended. If another stream sends a process of the rank
+    before that, one of the two is false, and neither learns anything about this rank any more. A host may
+    still describe an older, ended process after its rank was restarted on another host.
     """
 
     def __init__(self) -> None:
@@ -68,7 +67,7 @@ class Claims:
         self._heard_at: dict[str | None, float] = {}  # by stream, monotonic
 
     def seed(self, processes: Iterable[ProcessInfo]) -> None:
-        """Begin with the processes of a run that the store knows."""
+        """Start with the processes of a run that the store knows."""
         self._heard_at[None] = time.monotonic()
         for info in processes:
             self._claims[info.rank] = _Claim(None, info.state == "live", (Process.of(info),))
@@ -81,16 +80,16 @@ class Claims:
             process, live = Process.of(info), info.state == "live"
             claim = self._claims.get(info.rank)
             if claim is not None and (claim.stream == stream or claim.processes[0] == process):
-                # A line about a process may come when its rank has been restarted already.
-                before = [each for each in claim.processes if each != process]
-                self._claims[info.rank] = _Claim(stream, live, (process, *before[:MAX_EARLIER]))
+                # A line about an earlier process may come after its rank was restarted.
+                earlier = [known for known in claim.processes if known != process]
+                self._claims[info.rank] = _Claim(stream, live, (process, *earlier[:MAX_EARLIER]))
             elif claim is None or self._is_free(claim):
                 self._claims[info.rank] = _Claim(stream, live, (process,))
             elif live or process.started_ns > claim.processes[0].started_ns:
                 self._contested.add(info.rank)
 
     def holds(self, stream: str, process: Process) -> bool:
-        """Whether this stream sent this process, and no other one claims its rank."""
+        """Whether this stream sent this process and no other stream claims its rank."""
         claim = self._claims.get(process.rank)
         ours = claim is not None and claim.stream == stream and process in claim.processes
         return ours and process.rank not in self._contested
@@ -125,8 +124,8 @@ class _HandedOut:
 class Commands:
     """The commands of one run. It is thread-safe: detectors add commands while receipts are written.
 
-    A streamer sends its next envelopes only when it has the receipt for those before. So when the first envelope of a
-    request comes again, its receipt was lost, and the commands of that receipt are handed out again.
+    A streamer sends its next envelopes only after the receipt for the previous ones. If the first envelope of
+    a request comes again, its receipt was lost, and the same commands are handed out again.
     """
 
     def __init__(self) -> None:
@@ -142,7 +141,7 @@ class Commands:
             self._stacks.update(ranks)
 
     def want_stacks_again(self, ranks: Iterable[int]) -> None:
-        """Ask for fresh stacks of those of these ranks that this did not ask for within ``AGAIN_S``."""
+        """Ask for fresh stacks of these ranks. A rank requested here within ``AGAIN_S`` is skipped."""
         now = time.monotonic()
         due = [rank for rank in ranks if now - self._asked_at.get(rank, -AGAIN_S) >= AGAIN_S]
         self._asked_at.update(dict.fromkeys(due, now))
@@ -166,18 +165,18 @@ class Commands:
         """Return the commands for the streamer that sent this envelope.
 
         Args:
-            stream: its stream.
+            stream: the envelope's stream.
             seq: the envelope's number.
-            process_of: gives a rank's newest process, None if the rank is not known yet.
+            process_of: gives a rank's newest process; None if the rank is not yet known.
             holds: whether a stream sent a process.
         """
         with self._lock:
-            asked = [(rank, process_of(rank)) for rank in self._stacks]
-            mine = [rank for rank, process in asked if process is not None and holds(stream, process)]
+            requested = [(rank, process_of(rank)) for rank in self._stacks]
+            mine = [rank for rank, process in requested if process is not None and holds(stream, process)]
             self._stacks.difference_update(mine)
             stacks = [StackRequest(rank=rank) for rank in mine]
-            told = [process for process in self._notices if holds(stream, process)]
-            notices = [notice for process in told for notice in self._notices.pop(process)]
+            reachable = [process for process in self._notices if holds(stream, process)]
+            notices = [notice for process in reachable for notice in self._notices.pop(process)]
             last = self._handed_out.get(stream)
             if last is not None and last.seq == seq:
                 stacks, notices = last.stacks + stacks, last.notices + notices

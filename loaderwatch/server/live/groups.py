@@ -1,34 +1,67 @@
-"""A run's ranks as groups: which are in the same state, stand in the same place and differ from most in the same way.
+"""A run's ranks as groups: same state, same phase if they stand still, same deviation from most ranks.
 
-Ten thousand ranks are no list that anybody reads. Of most of them there is one thing to say, and of a few another.
+Nobody reads a list of ten thousand ranks. Most of them need one line, a few need another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import RankGroup, RankMeasure, RankRow, RankStatus
-from loaderwatch.server.window.outliers import RATIO_FLOOR, STANDS_S, TIME_FLOOR, off
+from loaderwatch.core.answers import RankGroup, RankMeasure, RankPage, RankRow, RankStatus
+from loaderwatch.server.window.detailed_hosts import RATIO_FLOOR, STANDS_S, TIME_FLOOR, off
+
+COLUMNS: Final = RankRow.__struct_fields__
+
+
+def page_of(
+    rows: Sequence[RankRow], *, sort: str, down: bool, offset: int, limit: int, find: str = ""
+) -> RankPage:
+    """Return ``limit`` matching rows from ``offset`` on; unknown values come last in either order.
+
+    Raises:
+        ValueError: there is no such column.
+    """
+    if sort not in COLUMNS:
+        raise ValueError(f"sort is {sort[:80]!r}; use one of {', '.join(sorted(COLUMNS))}")
+    matching = [row for row in rows if matches(row, find)] if find else rows
+    known = [row for row in matching if _value(row, sort) is not None]
+    unknown = [row for row in matching if _value(row, sort) is None]
+    ordered = [*sorted(known, key=lambda row: _value(row, sort), reverse=down), *unknown]
+    return RankPage(total=len(matching), rows=ordered[offset : offset + limit])
+
+
+def matches(row: RankRow, find: str) -> bool:
+    """Whether each word is the rank's number or part of its host, state or phase; "rank" is ignored."""
+    words = [word for word in find.casefold().split() if word != "rank"]
+    texts = (row.host.casefold(), row.state, (row.phase or "").casefold())
+    return all(
+        str(row.rank) == word if word.isdecimal() else any(word in text for text in texts) for word in words
+    )
+
+
+def _value(row: RankRow, column: str) -> Any:
+    return getattr(row, column)
+
 
 Floats = NDArray[np.float64]
 
 MOST_ROWS: Final = 16
-"""A run of no more ranks is read row by row, and has no groups."""
+"""A run with at most this many ranks is shown row by row, without groups."""
 MOST_GROUPS: Final = 12
 NAMED: Final = 8
-"""How many ranks of a group are named, the lowest."""
+"""How many ranks of a group are named: the lowest."""
 
 _MEASURES: Final[tuple[tuple[RankMeasure, float, float], ...]] = (
     ("data_wait_ratio", RATIO_FLOOR, 0.0),
     ("step_s", 0.0, TIME_FLOOR),
     ("gpu_utilization_ratio", RATIO_FLOOR, 0.0),
 )
-"""In what ranks differ, what matters most first: ranks that wait for one which waits for data have long steps for that reason."""
+"""Measures in which ranks differ, by importance: ranks that wait for a starved rank have long steps, too."""
 
 
 class _Key(NamedTuple):
@@ -45,30 +78,30 @@ class _Key(NamedTuple):
 
 
 def groups_of(rows: Sequence[RankRow]) -> list[RankGroup]:
-    """Return the groups of a run's ranks, the smallest first; at most ``MOST_GROUPS``, of which the last is the largest.
+    """Return the groups of a run's ranks, the smallest first; at most ``MOST_GROUPS``.
 
-    Those between are left out where there are more.
+    If there are more, groups between the smallest ones and the largest one are left out.
     """
     if len(rows) <= MOST_ROWS:
         return []
     values = _values(rows)
     members: dict[_Key, list[int]] = {}
-    for at, key in enumerate(_keys(rows, values)):
-        members.setdefault(key, []).append(at)
-    found = sorted(members.items(), key=lambda one: (len(one[1]), one[1]))
-    if len(found) > MOST_GROUPS:
-        found = [*found[: MOST_GROUPS - 1], found[-1]]
-    return [_group(key, [rows[at] for at in which], values, which) for key, which in found]
+    for place, key in enumerate(_keys(rows, values)):
+        members.setdefault(key, []).append(place)
+    groups = sorted(members.items(), key=lambda one: (len(one[1]), one[1]))
+    if len(groups) > MOST_GROUPS:
+        groups = [*groups[: MOST_GROUPS - 1], groups[-1]]
+    return [_group(key, [rows[place] for place in places], values, places) for key, places in groups]
 
 
 def in_group(rows: Sequence[RankRow], group: str) -> list[RankRow]:
-    """Return the ranks of a group now, by its id; none where there is no such group any more."""
+    """Return the ranks that are in a group now, by the group's id; empty if the group no longer exists."""
     keys = _keys(rows, _values(rows)) if len(rows) > MOST_ROWS else []
     return [row for row, key in zip(rows, keys, strict=False) if str(key) == group]
 
 
 def _values(rows: Sequence[RankRow]) -> dict[RankMeasure, Floats]:
-    """Return each measure of the ranks that go on, shape (ranks,); NaN where it is not known."""
+    """Return each measure of the live ranks, shape (ranks,); NaN if unknown."""
     return {
         name: np.array(
             [getattr(row, name) if row.state == "live" else None for row in rows], dtype=np.float64
@@ -80,16 +113,16 @@ def _values(rows: Sequence[RankRow]) -> dict[RankMeasure, Floats]:
 def _keys(rows: Sequence[RankRow], values: dict[RankMeasure, Floats]) -> list[_Key]:
     differs: list[tuple[RankMeasure | None, bool | None]] = [(None, None)] * len(rows)
     for name, floor, floor_ratio in reversed(_MEASURES):
-        of = values[name]
-        far = np.flatnonzero(off(of, floor, floor_ratio) >= 1.0)
-        median = _median(of)
-        for at in far.tolist():
-            differs[at] = (name, None if median is None else bool(of[at] > median))
+        measured = values[name]
+        far = np.flatnonzero(off(measured, floor, floor_ratio) >= 1.0)
+        median = _median(measured)
+        for place in far.tolist():
+            differs[place] = (name, None if median is None else bool(measured[place] > median))
     return [_Key(row.state, _stands_in(row), *how) for row, how in zip(rows, differs, strict=True)]
 
 
 def _stands_in(row: RankRow) -> str | None:
-    """Return the phase that a live rank stands in; None while it goes on."""
+    """Return the phase in which a live rank stands still; None while it makes progress."""
     stands = row.state == "live" and row.phase_age_s is not None and row.phase_age_s >= STANDS_S
     return row.phase if stands else None
 

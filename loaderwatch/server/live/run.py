@@ -1,4 +1,4 @@
-"""A live run: it takes envelopes in, and gives verdict, summary, findings, alerts, notices and stack requests."""
+"""A live run: it takes envelopes and gives verdict, summary, findings, alerts, notices and stack requests."""
 
 from __future__ import annotations
 
@@ -24,33 +24,58 @@ from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.event_stream import RunState
-from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
+from loaderwatch.server.times import behind_s, envelope_s
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete, rebuild
 from loaderwatch.texts import SOURCE, say
 
+LOST_BEHIND_S: Final = 2.0
+"""A host is shown as lost after this silence (two ticks of a second, four envelopes of half a second) while
+another host was heard. That is a word in a table, never an alert, and the next envelope clears it."""
+
+
+class Heartbeats:
+    """When each host was last heard. Call ``heard`` on the event loop, ``lost`` in any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._heard: dict[str, float] = {}
+
+    def heard(self, host: str) -> None:
+        """Note that an envelope of this host arrived."""
+        self._heard[host] = self._clock()
+
+    def lost(self, world_size: int) -> Callable[[str], bool]:
+        """Return a test for lost hosts: others were heard ``LOST_BEHIND_S`` later, or more if sends are rare.
+
+        The time counts up to the newest envelope of any host, not up to now. So no host is lost while this
+        server or the network stands still. A host that was never heard counts from the server's start.
+        """
+        heard = dict(self._heard)
+        since = max(heard.values(), default=self._began) - behind_s(world_size, LOST_BEHIND_S)
+        return lambda host: heard.get(host, self._began) < since
+
+
 _log = logging.getLogger(__name__)
 
 _SAVE_INTERVAL_S: Final = 10.0  # for alerts whose numbers only grow; a change of state is saved at once
-_CLOSING_S: Final = (
-    2.0  # how often a streamer is sent what to say at the end, since that may come at any time
-)
-_ATTENDED_S: Final = 60.0  # a page asks for its rank again and again
+_CLOSING_S: Final = 2.0  # how often a streamer gets the last words, since the end may come at any time
+_ATTENDED_S: Final = 60.0  # longer than the pause between a page's requests for its rank
 MAX_INBOX: Final = 4_000
-"""How many envelopes wait for a look, some 15 s of a thousand ranks. With more, the run is read from the store instead."""
+"""Envelopes that may wait for a look, some 15 s of 1,000 ranks. With more, the run is read from the store."""
 
 
 class LiveRun:
     """A run whose envelopes arrive.
 
-    Call ``take``, ``receipt`` and the requests on the event loop, ``look`` and ``detect`` in worker threads, each one at a
-    time.
+    Call ``take``, ``receipt`` and the requests on the event loop; ``look`` and ``detect`` in worker threads,
+    each never twice at the same time.
     """
 
     def __init__(
@@ -72,9 +97,8 @@ class LiveRun:
         self._describe = describe
         self._base_url = base_url
         self._looking = threading.Lock()  # one look at a time
-        self._lock = (
-            threading.Lock()
-        )  # guards builder and book against looks, detections, acknowledgements and reads at the same time
+        # guards builder and book against simultaneous looks, detections, acknowledgements and reads
+        self._lock = threading.Lock()
         self._inbox: deque[Envelope] = deque()
         self._inbox_bytes = self._window_bytes = 0
         self._overrun = False
@@ -85,34 +109,34 @@ class LiveRun:
         self._verdict: Verdict | None = None
         self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
-        self._untold: list[Announcement] = []  # what is not stored yet, and has to be first
+        self._untold: list[Announcement] = []  # announcements that must be stored before people get them
         self._commands = Commands()
         self.claims = Claims()
-        self._attended: dict[int, float] = {}  # ranks that somebody looks at, since when last
+        self._attended: dict[int, float] = {}  # by rank that a page shows: when the page last asked
         self.heard_at = time.monotonic()
         self._heartbeats = Heartbeats()
-        self._refused: str | None = None  # why the last envelope is not on disk
+        self._refused: str | None = None  # why the last envelope could not be stored
         self.latest: RunState | None = None  # the state at the last look
-        self.summary: Summary | None = None  # in that state
+        self.summary: Summary | None = None  # the summary in that state
         self._last_word: tuple[Process | None, Callable[[str], Closing]] | None = None
-        """The process that is to say something at the run's end, and what makes that in a language, as of the last look."""
-        self.took_s = 0.0  # for how long the attempt has gone on, as of the last look
+        """The process that prints the last words, and the function that makes them in a language."""
+        self.took_s = 0.0  # duration of the attempt, as of the last look
         self._closing_handed_at = 0.0
-        self.summarized = 0  # the newest attempt whose end people were told of
-        self.notifies = False  # this server has the addresses that the run gave
+        self.summarized = 0  # the newest attempt whose end was reported to people
+        self.notifies = False  # this server has the run's own notification addresses
         self.ended = False
         self.undetected = False  # the detectors have not seen the newest window
-        self.stands = False  # a rank does, in that window
+        self.stands = False  # a rank stands still in the newest window
         self.detections = 0
         self.detect_s = 0.0
         self.last_detect_s = 0.0
         self.detector_faults = 0
         self._last_fault = ""
 
-    # -- from the event loop -------------------------------------------------------------------------------------
+    # -- from the event loop
 
     def take(self, envelope: Envelope, weight: int = 0) -> None:
-        """Take in an envelope that is now on disk; ``weight`` is its bytes of memory."""
+        """Add an envelope that is now on disk; ``weight`` is its bytes of memory."""
         if len(self._inbox) >= MAX_INBOX:
             self._overrun = True
             self._inbox.clear()  # its envelopes are all on disk
@@ -126,23 +150,23 @@ class LiveRun:
         self._refused = None
 
     def refuse(self, reason: str) -> None:
-        """Note that an envelope came and could not be stored: the run lives, and this server fails it."""
+        """Note that an envelope came but could not be stored: the run lives, the server is at fault."""
         self.heard_at = time.monotonic()
         self._refused = reason
 
     def state_of(self, run: StoredRun) -> RunStatus:
-        """Return the state as ``summary.state_now`` does, but by a clock that nobody sets."""
+        """Return the state like ``summary.state_now``, but by the monotonic clock."""
         silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
         return "lost" if silent else run.state
 
     @property
     def name(self) -> str:
-        """The run's name, or its id where it has none or nobody has looked yet."""
+        """The run's name, or its id if it has none or was not looked at yet."""
         return (self.summary.name if self.summary is not None else "") or self.run_id
 
     @property
     def held_bytes(self) -> int:
-        """About what the run takes in memory: rows and stacks as of the last look, and envelopes since."""
+        """About the run's bytes of memory: rows and stacks as of the last look, and later envelopes."""
         return self._window_bytes + self._inbox_bytes
 
     @property
@@ -159,15 +183,15 @@ class LiveRun:
         return wanted
 
     def attend(self, rank: int | None) -> None:
-        """Note that somebody looks at a rank: of a large run it is looked at in detail then."""
+        """Note that a page shows a rank; in a large run only such ranks are kept in detail."""
         if rank is not None:
             self._attended[rank] = time.monotonic()
 
     def receipt(self, envelope: Envelope, stored_seq: int, language: str = SOURCE) -> Receipt:
-        """Return the answer, in a language, to an envelope that was taken in: it tells a stream of the processes that it sent, and of no others."""
+        """Return the answer to a stored envelope. It tells a stream only about processes that it sent."""
         stream = envelope.stream
         if not self.claims.holds_any(envelope):
-            # Nothing of the run is told: not even whether it gave addresses, about which a streamer then says nothing.
+            # It says nothing about the run. With notifies=True the streamer reports no missing addresses.
             return Receipt(stored_seq=stored_seq, notifies=True)
         requests, notices = self._commands.hand_out(stream, envelope.seq, self._process_of, self.claims.holds)
         return Receipt(
@@ -181,11 +205,11 @@ class LiveRun:
 
     @property
     def closing(self) -> Callable[[str], Closing] | None:
-        """What makes the last words of the run in a language, as of the last look."""
+        """The function that makes the run's last words in a language, as of the last look."""
         return None if self._last_word is None else self._last_word[1]
 
     def _closing_for(self, stream: str) -> Closing | None:
-        """Return, now and then, what the lowest rank is to print as it ends, for the stream that sent its process."""
+        """Return, now and then, the last words of the lowest rank, for the stream that sent its process."""
         process, closing = self._last_word or (None, None)
         now = time.monotonic()
         if process is None or closing is None or now - self._closing_handed_at < _CLOSING_S:
@@ -193,7 +217,7 @@ class LiveRun:
         if not self.claims.holds(stream, process):
             return None
         self._closing_handed_at = now
-        return closing(SOURCE)  # the process puts English words of its own before and after it
+        return closing(SOURCE)  # the process adds its own English words before and after
 
     def say(self, text: Text) -> None:
         """Leave a line for the stderr of the lowest rank."""
@@ -202,10 +226,10 @@ class LiveRun:
         if process is not None:
             self._commands.leave(process, partial(say, Text("job-line", {"line": text})))
 
-    # -- from a worker thread ------------------------------------------------------------------------------------
+    # -- from a worker thread
 
     def look(self) -> RunState:
-        """Take in the envelopes that arrived, and return the run's state.
+        """Process the envelopes that arrived, and return the run's state.
 
         Raises:
             StoreError, UnknownRun: the run cannot be read.
@@ -242,7 +266,7 @@ class LiveRun:
             costs_s = [alert.cost_s for alert in alerts]
             verdict_now = self._verdict_now(evidence, alerts, base)
             totals = builder.totals()
-        # This runs outside the lock: with a thousand ranks it takes a while, and it reads only immutable data.
+        # Outside the lock: this takes long with a thousand ranks, and it reads only immutable data.
         summary = self.summary = summary_of(
             evidence,
             totals,
@@ -261,9 +285,9 @@ class LiveRun:
         return self.latest
 
     def detect(self, now_ns: int) -> list[Announcement]:
-        """Run the detectors over the newest window; return what people should be told.
+        """Run the detectors over the newest window; return the announcements for people.
 
-        The detectors work without the lock, so that looks and acknowledgements need not wait for them.
+        The detectors work without the lock, so looks and acknowledgements do not wait for them.
         """
         evidence, ended = self._evidence, self.ended
         if evidence is None:
@@ -275,24 +299,24 @@ class LiveRun:
         began = time.perf_counter()
         try:
             findings = self._detector(evidence)
-        except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
+        except Exception as fault:  # noqa: BLE001 - a failing detector must not hide the run's numbers
             self._report(fault)
             return told
         finally:
             evidence.let_go()
         with self._lock:
             _, judge = self._load()
-            found = judge.judge(window, findings, now_ns)
+            announcements = judge.judge(window, findings, now_ns)
             if ended:
-                found += [with_its_end(one, window) for one in judge.close(window.now_ns, now_ns)]
+                announcements += [with_its_end(a, window) for a in judge.close(window.now_ns, now_ns)]
             self._ask_for_stacks(judge.book, window)
-            found = self._tell(found, window)
+            announcements = self._tell(announcements, window)
             open_alerts = judge.book.open_alerts()
         self._verdict, self._judged = verdict_of("live", lambda: evidence, open_alerts), window
         self.detections += 1
         self.last_detect_s = time.perf_counter() - began
         self.detect_s += self.last_detect_s
-        return told + found
+        return told + announcements
 
     def _reported(self) -> list[Alert]:
         """Return the alerts of the newest window's attempt, newest first."""
@@ -314,11 +338,11 @@ class LiveRun:
             return [shape(alert) for alert in judge.book.of_span((builder.facts.attempt_ns, END_OF_TIME_NS))]
 
     def window(self) -> RunWindow | None:
-        """The newest window, None before the first look."""
+        """The newest window; None before the first look."""
         return None if self._evidence is None else self._evidence.window
 
     def evidence(self) -> RunEvidence | None:
-        """The evidence of the newest window, None before the first look."""
+        """The evidence of the newest window; None before the first look."""
         return self._evidence
 
     def firing(self) -> list[Alert]:
@@ -333,7 +357,7 @@ class LiveRun:
                 self._save(self._judge.book, now=True)
 
     def let_go(self, now_ns: int) -> list[Announcement]:
-        """Resolve the open alerts of a run that has been silent for long, since nothing can confirm them any more."""
+        """Resolve the open alerts of a run that was silent for long: nothing can confirm them any more."""
         with self._lock:
             window = self.window()
             if self._judge is None or window is None:
@@ -343,12 +367,12 @@ class LiveRun:
                 return []
             return [replace(announcement, unheard=announcement.resolved) for announcement in announcements]
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- inside
 
     def _wanted(self, book: AlertBook) -> set[int]:
-        """Return the ranks that somebody looks at, or that an open finding names."""
+        """Return the ranks that a page shows or an open finding names."""
         now = time.monotonic()
-        attended = self._attended.copy()  # threads that answer a page add to it meanwhile
+        attended = self._attended.copy()  # threads that answer a page may add to it meanwhile
         self._attended = {rank: at for rank, at in attended.items() if now - at < _ATTENDED_S}
         named = (alert.finding.rank for alert in book.open_alerts())
         return {*self._attended, *(rank for rank in named if rank is not None)}
@@ -357,12 +381,12 @@ class LiveRun:
         while True:
             try:
                 envelope = self._inbox.popleft()
-            except IndexError:  # the inbox is empty, or `take` has just emptied it
+            except IndexError:  # the inbox is empty, or `take` just emptied it
                 return
             yield envelope
 
     def _load(self) -> tuple[WindowBuilder, Judge]:
-        """Load what the store knows of the run, on first use, so that a restarted server continues it."""
+        """Load the run from the store on first use, so that a restarted server continues it."""
         if self._builder is None:
             self._builder = (
                 WindowBuilder(self.run_id, in_part=True)
@@ -381,7 +405,7 @@ class LiveRun:
             _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
 
     def _ask_for_stacks(self, book: AlertBook, window: RunWindow) -> None:
-        """Ask for the stacks of all ranks in a hang or before one, also of those outside their loops: they show who waits for whom."""
+        """Ask for all ranks' stacks in or before a hang, also outside their loops: they show who waits."""
         hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
         if not hangs and not somebody_waits(window):
             return
@@ -389,9 +413,9 @@ class LiveRun:
         self._commands.want_stacks_again(sorted(bare.union(without_stack(window))))
 
     def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> list[Announcement]:
-        """Save the alerts, leave lines for the job's stderr, and return what people should be told.
+        """Save the alerts, leave lines for the job's stderr, and return the announcements for people.
 
-        Where other servers may go on with the run, that is what is stored: none of them tells it again.
+        If other servers may continue the run, only stored announcements are returned: none is repeated.
         """
         self._untold += announcements
         shared = self._store.shared
@@ -413,7 +437,7 @@ class LiveRun:
             self._commands.leave(process, self._describe(announcement))
 
     def _save(self, book: AlertBook, *, now: bool = False) -> bool:
-        """Save what changed, if it is time; return whether nothing was refused."""
+        """Save the changes if it is time; return False if the store refused."""
         if not (now or book.urgent or time.monotonic() - self._saved_at > _SAVE_INTERVAL_S):
             return True
         unsaved = book.take_unsaved()
@@ -431,7 +455,7 @@ class LiveRun:
     def _verdict_now(
         self, evidence: RunEvidence, alerts: Sequence[Alert], state: RunStatus
     ) -> Verdict | None:
-        """Return the verdict of a live run by the detectors' last pass; None before the first pass of an attempt."""
+        """Return a live run's verdict by the detectors' last pass; None before an attempt's first pass."""
         refused = None if self.ended else self._refused
         if state == "live" and refused is None:
             judged = self._judged
@@ -441,11 +465,11 @@ class LiveRun:
 
     def _process_of(self, rank: int) -> Process | None:
         window = self.window()
-        found = (window.ranks.get(rank) or window.summed.get(rank)) if window else None
-        return Process.of(found.process) if found else None
+        rank_window = (window.ranks.get(rank) or window.summed.get(rank)) if window else None
+        return Process.of(rank_window.process) if rank_window else None
 
 
 def _speaker(window: RunWindow) -> Process | None:
-    """Return the process of the lowest rank, whose stderr people read; None where no rank is known."""
+    """Return the process of the lowest rank, whose stderr people read; None if no rank is known."""
     lowest = min((rank for rank in window.ranks if rank >= 0), default=None)
     return None if lowest is None else Process.of(window.ranks[lowest].process)

@@ -1,4 +1,4 @@
-"""All live runs: a loop looks at each twice a second and has the detectors judge it once a second, in worker threads.
+"""All live runs: a loop looks at each twice a second and runs its detectors once a second, in worker threads.
 
 Deadlines are absolute. A look that is due while the last one still runs is skipped and counted.
 """
@@ -23,33 +23,31 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.event_stream import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
+from loaderwatch.server.times import envelope_s
 
 _log = logging.getLogger(__name__)
 
-LOOK_S: Final = (
-    0.48  # between looks at one run, so that each of a streamer's two envelopes a second is seen as it comes
-)
+LOOK_S: Final = 0.48  # between looks at one run: a streamer sends two envelopes a second
 _LARGE_LOOK_S: Final = 0.75
-"""The same while no rank stands in a run whose streams send once a second or less often (``server.envelope_intervals``)."""
+"""The same while no rank stands still, if streams send seldom (``server.envelope_intervals``)."""
 _LOOK_REST: Final = 1.0
-"""Times the duration of a look from its end until the next one begins: with ten thousand ranks looks would leave envelopes no time."""
+"""Pause after a look, in durations of that look. Else ten thousand ranks would leave envelopes no time."""
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
-_DETECT_REST: Final = 1.0  # times the duration of the last pass, while a rank stands
-_CALM_REST: Final = 3.0  # the same while none does
+_DETECT_REST: Final = 1.0  # pause after a pass, in durations of the last pass, while a rank stands still
+_CALM_REST: Final = 3.0  # the same while no rank stands still
 _CALM_S: Final = 3.0
 _CALM_PART: Final = 19.0
-"""Until so long after it began, a pass rests while no rank stands so many times its duration: what slows a run down can be told a little later,
-and a pass over a large run is dear."""
+"""Pause after a pass while no rank stands still, in durations of the pass, but at most until ``_CALM_S``
+after its start. A slowdown can be reported a little later, and a pass over a large run is expensive."""
 _DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # how long an ended run stays in memory
 FORGET_S: Final = 900.0  # how long a lost run stays in memory
-_STOP_S: Final = 2.0  # how long looks and passes that are under way are waited for
+_STOP_S: Final = 2.0  # how long the stop waits for looks and passes in progress
 _THREADS: Final = 3
 
 _T = TypeVar("_T")
@@ -58,7 +56,7 @@ MakeLiveRun = Callable[..., LiveRun]
 
 
 def goes_on(run: StoredRun, now_ns: int) -> bool:
-    """Whether a run is live, or ended so recently that its end may not have been judged."""
+    """Whether a run is live, or ended so recently that its end may not have been judged yet."""
     silent_s = (now_ns - run.received_ns) / 1e9
     return silent_s < (FORGET_S if run.state == "live" else _LINGER_S)
 
@@ -75,17 +73,17 @@ class LookCounts:
 
 @dataclass(slots=True)
 class _Times:
-    """When a run was last looked at and judged (monotonic), and whether a look or a pass is under way."""
+    """When a run was last looked at and judged (monotonic), and whether a look or pass is in progress."""
 
     looked_at: float = 0.0
-    rests_until: float = 0.0  # no look at news begins before
+    rests_until: float = 0.0  # no look at news starts before
     detected_at: float = 0.0
     looking: bool = False
     detecting: bool = False
 
 
 class LiveRuns:
-    """The runs whose envelopes arrive. Use it from the event loop only; looks and detectors run in its own threads."""
+    """The runs whose envelopes arrive. Use it from the event loop only; looks and passes have threads."""
 
     def __init__(
         self,
@@ -104,14 +102,14 @@ class LiveRuns:
         self._make = make
         self._ended = ended
         self._runs: dict[str, LiveRun] = {}
-        self._stored: set[str] = set()  # runs that the store knew before this server first heard of them
+        self._stored: set[str] = set()  # runs that the store knew before this server heard of them
         self._times: dict[str, _Times] = {}
         self._working: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="loaderwatch-detect")
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, str] = {}
         self.knows_all: Callable[[], bool] = lambda: True
-        """Whether a run that this server has not heard of is new to the store, too."""
+        """Whether a run unknown to this server is also new to the store."""
         self.counts = LookCounts()
         self.held_bytes = 0  # the memory of all runs, as of the loop's last turn
 
@@ -120,7 +118,7 @@ class LiveRuns:
         return list(self._runs.values())
 
     def get(self, run_id: str) -> LiveRun | None:
-        """Return the live run of this id, None when it is not live."""
+        """Return the live run with this id; None if it is not live."""
         return self._runs.get(run_id)
 
     def __len__(self) -> int:
@@ -130,16 +128,16 @@ class LiveRuns:
         return run_id in self._runs
 
     def held_by(self, run_id: str) -> int:
-        """Return about how many bytes a run takes in memory; 0 when it is not live."""
+        """Return about how many bytes of memory a run takes; 0 if it is not live."""
         live = self._runs.get(run_id)
         return 0 if live is None else live.held_bytes
 
     def knows(self, run_id: str) -> bool:
-        """Whether anything of this run was ever stored here."""
+        """Whether any data of this run was ever stored here."""
         return run_id in self._stored
 
     def start(self, *, go_on: bool = True) -> None:
-        """Start the loop, and ``go_on`` with the runs that were live when the server last stopped."""
+        """Start the loop. With ``go_on``, continue the runs that were live when the server last stopped."""
         now_ns = time.time_ns()
         for run in self._store.runs():
             self._stored.add(run.run_id)
@@ -148,7 +146,7 @@ class LiveRuns:
         self._task = asyncio.create_task(self._loop(), name="loaderwatch-live")
 
     def adopt(self, run: StoredRun) -> None:
-        """Go on with a run of the store."""
+        """Continue a run from the store."""
         self._stored.add(run.run_id)
         live = self._add(run.run_id)
         live.heard_at -= max(0.0, (time.time_ns() - run.received_ns) / 1e9)
@@ -158,7 +156,7 @@ class LiveRuns:
         self._stored.update(run_ids)
 
     async def hand_over(self, run_id: str) -> None:
-        """Save a run and drop it, because another server goes on with it. Pages come again, and are sent there."""
+        """Save and drop a run that another server continues. Its pages reconnect and are sent there."""
         live = self._runs.pop(run_id, None)
         self._times.pop(run_id, None)
         self._failed.pop(run_id, None)
@@ -172,7 +170,7 @@ class LiveRuns:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._working:  # what a pass finds is told, and its look finds the threads there
+        if self._working:  # the findings of a pass still go out, and its look needs the threads
             await asyncio.wait(self._working, timeout=_STOP_S)
         loop = asyncio.get_running_loop()
         await asyncio.gather(
@@ -182,12 +180,12 @@ class LiveRuns:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def take(self, envelope: Envelope, weight: int) -> None:
-        """Take in an envelope that is now on disk; ``weight`` is its bytes of memory."""
+        """Add an envelope that is now on disk; ``weight`` is its bytes of memory."""
         live = self._runs.get(envelope.run_id) or self._add(envelope.run_id)
         live.take(envelope, weight)
 
     def refuse(self, run_id: str, reason: str) -> None:
-        """Note that envelopes of a run came and could not be stored."""
+        """Note that envelopes of a run came but could not be stored."""
         live = self._runs.get(run_id)
         if live is not None:
             live.refuse(reason)
@@ -209,19 +207,19 @@ class LiveRuns:
                 run = self._store.run(run_id)
                 live.claims.seed(run.processes)
                 if run.state != "live":
-                    live.summarized = run.attempt  # its end was told before
+                    live.summarized = run.attempt  # its end was reported before
         self._stored.add(run_id)
         self._runs[run_id] = live
         return live
 
     async def state_of(self, live: LiveRun) -> RunState:
-        """Return the run's newest state; for a run that has just ended, never a state from before its end."""
+        """Return the run's newest state; if the run has just ended, never a state from before its end."""
         if live.latest is None or live.said_goodbye:
             return await self._look(live)
         return live.latest
 
     async def refresh(self, run_id: str) -> None:
-        """Look at a run now, because somebody changed an alert."""
+        """Look at a run now, because an alert was changed by a person."""
         live = self._runs.get(run_id)
         if live is not None:
             await self._look(live)
@@ -241,7 +239,7 @@ class LiveRuns:
         while True:
             deadline += _TURN_S
             delay = deadline - time.monotonic()
-            if delay < -1.0:  # after a suspend or a long stop, do not run faster to catch up
+            if delay < -1.0:  # after a suspend or a long stop, do not catch up by running faster
                 self.counts.late_s += -delay
                 deadline = time.monotonic()
             await asyncio.sleep(max(0.0, delay))
@@ -266,8 +264,8 @@ class LiveRuns:
             else:
                 self._spawn(self._look_once(live, times))
             times.looking, times.looked_at = True, now
-        # A pass of the detectors that takes long (a thousand ranks) comes less often, and between two looks if possible:
-        # both compute, and side by side each would take twice as long.
+        # A long pass of the detectors (a thousand ranks) runs less often, and between two looks if possible:
+        # side by side each would take twice as long, because both compute.
         waited_s = now - times.detected_at
         took_s = live.last_detect_s
         rest_s = _DETECT_REST * took_s
@@ -329,7 +327,7 @@ class LiveRuns:
             live.say(trouble)
         self._tell(live, announcements)
         if announcements or live.ended or not live.has_news:
-            await self._look(live)  # new findings are shown at once, other changes with the next look
+            await self._look(live)  # show new findings at once, other changes with the next look
         if live.ended:
             self._summarize(live)
         if live.ended and self._ended is not None:
@@ -339,9 +337,9 @@ class LiveRuns:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
 
     def _tell(self, live: LiveRun, announcements: list[Announcement]) -> None:
-        for one in announcements:
-            told = partial(message, one, live.run_id, live.name, self._base_url())
-            self._notifier.tell(live.run_id, told, one.alert, over=one.resolved)
+        for announcement in announcements:
+            make_message = partial(message, announcement, live.run_id, live.name, self._base_url())
+            self._notifier.tell(live.run_id, make_message, announcement.alert, over=announcement.resolved)
 
     def _remind(self) -> None:
         now_ns = time.time_ns()
@@ -353,7 +351,7 @@ class LiveRuns:
             self._notifier.remind(live.run_id, live.firing(), still)
 
     def _summarize(self, live: LiveRun) -> None:
-        """Tell those who want it how a run went, once for each attempt."""
+        """Report how a run went, once per attempt, to the people who asked for it."""
         summary, closing, took_s = live.summary, live.closing, live.took_s
         if summary is not None and closing is not None and live.summarized < summary.attempt:
             live.summarized = summary.attempt

@@ -22,7 +22,7 @@ from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.time_use import RECENT_S, Use, open_wait_s, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
 from loaderwatch.server.live.groups import groups_of
-from loaderwatch.server.store.attempts import Attempt
+from loaderwatch.server.store.facts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.totals import RunTotals
 
@@ -32,9 +32,9 @@ MOST_HOSTS: Final = 64
 
 
 def state_now(run: StoredRun, now_ns: int) -> RunStatus:
-    """Return ``live``, ``finished``, ``crashed``, or ``lost`` when a live run was silent for 15 s.
+    """Return ``live``, ``finished`` or ``crashed``, or ``lost`` if a live run was silent for 15 s.
 
-    ``now_ns`` is this server's UTC clock. The state ``hung`` comes from findings.
+    ``now_ns`` is this server's UTC clock. The state ``hung`` comes from the findings.
     """
     if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
         return "lost"
@@ -55,11 +55,11 @@ def summary_of(
 ) -> answers.Summary:
     """Return the answer of ``GET /runs/{run}/summary``.
 
-    Without a ``verdict`` the summary has a plain sentence from the numbers.
-    ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
-    ``costs_s`` is what each alert of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
-    ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
-    earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
+    Without a ``verdict`` the summary has a plain sentence made from the numbers. Without ``host_lost``, a
+    test for silent hosts, the times of the hosts' newest envelopes decide. The answer's ``lost_s`` is the
+    largest of ``costs_s``, the costs of the run's alerts. It is at least what ``critical_path.lost_s`` gives
+    for data wait and epoch boundaries. Earlier attempts are in ``earlier``; other arguments belong to the
+    window's attempt. A given ``name`` replaces the script's name.
     """
     window, use = run.window, run.use
     host_lost = host_lost or _behind(window)
@@ -79,8 +79,8 @@ def summary_of(
         name=name or window.run_name,
         state=state,
         attempt=window.attempt,
-        attempts=max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
-        earlier=[from_records(answers.Earlier, one, attempt=one.number, exit=ending(one)) for one in earlier],
+        attempts=max([window.attempt, *(a.number + 1 for a in earlier[-1:])]),
+        earlier=[from_records(answers.Earlier, a, attempt=a.number, exit=ending(a)) for a in earlier],
         started_at=window.started_ns / 1e9,
         last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
         now=window.now_ns / 1e9,
@@ -119,7 +119,7 @@ def summary_of(
 
 
 def outline(summary: answers.Summary) -> answers.Summary:
-    """Return the summary as it is sent: of a large run with the rows of ranks that are looked at in detail only."""
+    """Return the summary as it is sent: of a large run, only with the rows of ranks kept in detail."""
     if all(row.in_detail for row in summary.ranks):
         return summary
     rows = [row for row in summary.ranks if row.in_detail]
@@ -170,7 +170,7 @@ def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.Rank
 
 
 def _standing(rank: RankWindow | SummedRank, totals: RunTotals, lost: bool) -> dict[str, Any]:
-    """Return the fields of a row that say what a rank is and where it stands."""
+    """Return the fields that say what a rank is and what it is doing."""
     process, span = rank.process, rank.span
     return {
         "rank": rank.rank,
@@ -195,29 +195,29 @@ def _known(value: float) -> float | None:
 
 
 def _progress(window: RunWindow) -> answers.Progress | None:
-    """Return the framework's progress on the lowest rank that has one; while it trains, our count continues its global step."""
+    """Return the lowest known rank's progress; in training, our count continues its global step."""
     for _, rank in sorted(window.ranks.items()):
-        told = rank.process.progress
-        if told is None:
+        progress = rank.process.progress
+        if progress is None:
             continue
-        global_step = told.global_step
-        if global_step is not None and told.stage == "train" and rank.span is not None:
-            global_step += max(0, rank.span.steps - told.at_steps)
-        return from_records(answers.Progress, told, version=told.framework_version, global_step=global_step)
+        step = progress.global_step
+        if step is not None and progress.stage == "train" and rank.span is not None:
+            step += max(0, rank.span.steps - progress.at_steps)
+        return from_records(answers.Progress, progress, version=progress.framework_version, global_step=step)
     return None
 
 
 def _behind(window: RunWindow) -> Callable[[str], bool]:
-    """Return a test for lost hosts of a stored run: their newest envelope is ``LOST_AFTER_S`` older than the run's newest."""
+    """Return a test for a stored run's lost hosts: their data ends ``LOST_AFTER_S`` before the run's."""
     made_ns = {name: host.made_ns for name, host in window.hosts.items()}
     return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
 
 
 def _steps(rank: RankWindow | SummedRank, totals: RunTotals) -> int:
-    """Return training steps, by the records or by the process's own count, which includes steps whose records were lost."""
+    """Return the training steps by the records, or by the process's own count, which has no losses."""
     process = rank.process
     if process.steps is not None and process.state != "live":
-        return process.steps  # the process's count at its end
+        return process.steps  # the process's own count at its end
     return max(totals.steps.get(rank.rank, 0), rank.span.steps if rank.span is not None else 0)
 
 
@@ -230,7 +230,7 @@ def _waits(rank: RankWindow) -> bool:
 
 
 def _open_s(rank: RankWindow | None) -> float:
-    """Return how long the open wait or epoch boundary has lasted; its record comes when it is over."""
+    """Return how long the open wait or epoch boundary has lasted; its record comes only at its end."""
     if rank is None or rank.span is None or not _waits(rank):
         return 0.0
     if rank.span.phase == "wait":

@@ -1,1 +1,1 @@
-"""Several servers on one database: what is asked of one is answered by the one that owns the run."""
+"""Several servers on one database: a request to any of them is answered by the owner of the run."""

@@ -1,7 +1,7 @@
-"""Envelopes of runs that another server owns: those that come within a moment go to it together.
+"""Envelopes for another server's runs: those that arrive within a moment are sent to it together.
 
-A request costs its server twice what storing its envelope does. The owner of a large run is spared that for all that comes through
-the others: it takes in some bundles a second, whichever number of hosts there is.
+A request costs a server twice as much as storing its envelope. With bundles the owner of a large run takes
+only a few requests a second from each other server, whatever the number of hosts.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from starlette.responses import Response
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, UNDECODABLE
 from loaderwatch.server.encoding import error_answer
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server
 
 BUNDLE_PATH: Final = "/api/v1/ingest/bundle"
 GATHER_S: Final = 0.1
-"""For how long bodies are gathered while an earlier bundle is under way: a commit lasts longer than that in a run that needs bundles.
-One that comes alone goes at once."""
+"""How long bodies are gathered while an earlier bundle is in progress. In a run that needs bundles, a commit
+takes longer. A body that comes alone is sent at once."""
 MOST_BODIES: Final = 256
 FULL_BYTES: Final = 4 * 2**20
 MAX_BUNDLE_BYTES: Final = FULL_BYTES + MAX_ENVELOPE_BYTES + 2**16
-"""A bundle that is not full yet takes one more body, whatever its size."""
+"""A bundle that is not yet full takes one more body of any size."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """The answer to one body of a bundle, as its sender gets it."""
+    """The answer to one body of a bundle, for the body's sender."""
 
     status: int
     body: bytes
@@ -38,7 +38,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, response: Response) -> Answer:
-        """Return what a response says."""
+        """Return the content of a response."""
         return cls(response.status_code, bytes(response.body), response.headers.get("retry-after", ""))
 
     def response(self) -> Response:
@@ -56,7 +56,7 @@ def split_bundle(bundle: bytes) -> list[bytes]:
     """Return the bodies in a bundle.
 
     Raises:
-        WireError: it is none.
+        WireError: the bytes are not a bundle.
     """
     try:
         return _bodies.decode(bundle)
@@ -70,7 +70,7 @@ def join_answers(answers: Sequence[Answer]) -> bytes:
 
 
 def again_soon(why: str) -> Response:
-    """Answer that the same request will be answered in a moment."""
+    """Answer that the same request will succeed in a moment."""
     answer = error_answer(503, why)
     answer.headers["retry-after"] = "1"
     return answer
@@ -78,7 +78,7 @@ def again_soon(why: str) -> Response:
 
 @dataclass(slots=True)
 class _Lane:
-    """What goes to one server."""
+    """The bodies on their way to one server."""
 
     bodies: list[bytes] = field(default_factory=list)
     senders: list[asyncio.Future[Answer]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class _Lane:
 
 
 class Bundles:
-    """Passes bodies of requests on in bundles. Use it on the event loop only."""
+    """Passes request bodies on in bundles. Use it on the event loop only."""
 
     def __init__(self, send: Callable[[Server, bytes], Awaitable[bytes]]) -> None:
         """``send`` posts a bundle to a server and returns its answer, or raises a ``LoaderwatchError``."""
@@ -97,7 +97,7 @@ class Bundles:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def pass_on(self, owner: Server, body: bytes) -> Response:
-        """Return what the owner of a run answers to one body; 503 where it does not."""
+        """Return the owner's answer to one body; 503 if the owner does not answer."""
         lane = self._lanes.setdefault(owner, _Lane())
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer] = loop.create_future()
@@ -128,11 +128,14 @@ class Bundles:
         why = "this server is stopping; send it again later"
         answers: list[Answer] = []
         try:
-            found = _answers.decode(await self._send(owner, _encode(bodies)))
-            if len(found) == len(bodies):
-                answers = found
+            decoded = _answers.decode(await self._send(owner, _encode(bodies)))
+            if len(decoded) == len(bodies):
+                answers = decoded
             else:
-                why = f"the server at {owner.url} gave {len(found)} answers to {len(bodies)} requests; try again"
+                why = (
+                    f"the server at {owner.url} gave {len(decoded)} answers to {len(bodies)} requests;"
+                    " try again"
+                )
         except UNDECODABLE as error:
             why = f"the server at {owner.url} did not answer to a bundle of envelopes: {error}; try again"
         except LoaderwatchError as error:

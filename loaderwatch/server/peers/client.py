@@ -1,7 +1,7 @@
-"""An HTTP client for the other servers of a database, which first have to prove that they know our token.
+"""An HTTP client for the other servers of a database, which must first prove that they know our token.
 
-Connections stay open for the next request. Everything is done on the event loop, and answers can be read as they come, since
-event streams are passed on as well.
+Connections stay open for the next request. All work is on the event loop. Answers can be read as they arrive,
+since event streams are passed on as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loaderwatch.core.server_trust import (
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 20.0
-"""How long a proof as a whole, and a part of an answer, are waited for. An event stream has a part every five seconds."""
+"""Timeout of a whole proof, and of each part of an answer. An event stream has a part every five seconds."""
 _IDLE_S: Final = 20.0  # the other end hangs up after 30 s
 _BLOCK: Final = 65536
 
@@ -42,7 +42,7 @@ class PeerClient:
     """The connections to other servers. Use it on the event loop only."""
 
     def __init__(self, token: Callable[[], str]) -> None:
-        """Make a client. ``token()`` is what the other servers have to know."""
+        """Make a client. ``token()`` is the token that the other servers must know."""
         self._token = token
         self._idle: dict[str, list[_Connection]] = {}
         self._busy: set[_Connection] = set()
@@ -50,7 +50,7 @@ class PeerClient:
     async def ask(
         self, url: str, method: str, target: str, headers: Mapping[str, str], body: bytes = b""
     ) -> PeerAnswer:
-        """Ask the server at ``url``, whose answer has begun on return.
+        """Ask the server at ``url``; on return, its answer has started.
 
         Raises:
             PeerAway: it does not answer, or does not prove that it is one of ours.
@@ -60,8 +60,8 @@ class PeerClient:
             return await connection.ask(method, target, headers, body, self._done)
 
     def keep_only(self, urls: Collection[str]) -> None:
-        """Hang up on servers at other addresses: they were given up, and what they were asked has no answer."""
-        for connection in [*self._busy, *(one for idle in self._idle.values() for one in idle)]:
+        """Hang up on servers at other addresses: they are gone, and open requests to them stay unanswered."""
+        for connection in [*self._busy, *(c for idle in self._idle.values() for c in idle)]:
             if connection.url not in urls:
                 self._drop(connection)
         self._idle = {url: idle for url, idle in self._idle.items() if url in urls}
@@ -82,8 +82,8 @@ class PeerClient:
                 await asyncio.wait_for(connection.have_proven(secret_at(self._token(), url)), ANSWER_S)
             except NotProven as error:
                 raise PeerAway(
-                    f"the server at {url} has not proven that it is one of ours ({error}): give both the same token.json, or the"
-                    " same LOADERWATCH_TOKEN"
+                    f"the server at {url} has not proven that it is one of ours ({error}): give both the same"
+                    " token.json, or the same LOADERWATCH_TOKEN"
                 ) from None
         return connection
 
@@ -112,7 +112,7 @@ class PeerClient:
 
 
 class PeerAnswer:
-    """An answer that has begun. Read it to its end, or close it."""
+    """An answer that has started. Read it to its end, or close it."""
 
     def __init__(
         self,
@@ -128,10 +128,10 @@ class PeerAnswer:
         self._over = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes.
+        """Yield the body as it arrives.
 
         Raises:
-            PeerAway: the server went before its end.
+            PeerAway: the server disappeared before the end of the body.
         """
         try:
             while (data := await self._connection.data()) is not None:
@@ -150,7 +150,7 @@ class PeerAnswer:
         return b"".join([chunk async for chunk in self.chunks()])
 
     def close(self, *, whole: bool = False) -> None:
-        """Give the connection back when the ``whole`` answer was read, else hang up."""
+        """Return the connection to the pool if the ``whole`` answer was read, else hang up."""
         if not self._over:
             self._over = True
             self._done(self._connection, whole)
@@ -201,8 +201,8 @@ class _Connection:
         while not isinstance(event := await self._event(), h11.Response):
             if isinstance(event, h11.ConnectionClosed):
                 raise ConnectionError("it hangs up")
-        found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers]
-        return PeerAnswer(self, event.status_code, found, done)
+        answer_headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers]
+        return PeerAnswer(self, event.status_code, answer_headers, done)
 
     async def data(self) -> bytes | None:
         """Return the next part of the body; None at its end."""
@@ -221,7 +221,7 @@ class _Connection:
             self._http.receive_data(await asyncio.wait_for(self._reader.read(_BLOCK), ANSWER_S))
 
     def renew(self) -> bool:
-        """Make ready for the next request; return whether there can be one."""
+        """Prepare for the next request; return whether one is possible."""
         self._used_s = time.monotonic()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False

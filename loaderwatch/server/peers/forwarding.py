@@ -1,4 +1,4 @@
-"""Requests about a run that another server owns are passed on to it, once, and its answer is passed back as it comes."""
+"""Requests about another server's runs are passed on to it, once, and its answers are passed back."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ from loaderwatch.server.encoding import body_of, too_large
 from loaderwatch.server.peers.bundles import BUNDLE_PATH, Bundles, again_soon
 from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
 from loaderwatch.server.recordings.incoming_runs import MOST_BYTES
-from loaderwatch.server.store.clickhouse.run_owner import Server
-from loaderwatch.server.store.clickhouse.server_heartbeats import Members
+from loaderwatch.server.store.clickhouse.server_heartbeats import Members, Server
 
 _log: Final = logging.getLogger(__name__)
 
 LIST_S: Final = 2.0
-"""How long a list of runs waits for those of another server."""
+"""How long a list of runs waits for the runs of another server."""
 _MOST_BODY: Final = 1 << 20
 _RUNS: Final = "/api/v1/runs/"
 _ALERTS: Final = "/api/v1/alerts/"
 _OWN_HEADERS: Final = frozenset(
-    {"host", "cookie", "origin", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade",
-     "expect", *HEADERS}
+    {"host", "cookie", "origin", "content-length", "transfer-encoding", "connection", "keep-alive", "te",
+     "trailer", "upgrade", "expect", *HEADERS}
 )  # fmt: skip
-"""What a request has for one server alone."""
+"""The headers of a request that are meant for one server only."""
 _OF_CONNECTION: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "date", "server"})
 _UNSETTLED: Final = "servers come and go, and have not settled yet who has this run; try again"
 _decode_rows: Final = msgspec.json.Decoder(list[RunRow]).decode
 
 
 class Peers:
-    """The other servers of the database, which are asked about the runs that they own."""
+    """The other servers of the database; they are asked about the runs that they own."""
 
     def __init__(self, members: Members, keys: Keys) -> None:
         self._members = members
@@ -55,28 +54,28 @@ class Peers:
 
     @property
     def count(self) -> int:
-        """How many servers there are, with this one."""
+        """How many servers there are, including this one."""
         return len(self._members.view.servers)
 
     def owner(self, run_id: str) -> Server | None:
-        """Return the server that owns a run; None when it is this one."""
+        """Return the server that owns a run; None if it is this one."""
         view = self._members.view
         return None if view.owns(run_id) else view.owner(run_id)
 
     def passed_on(self, scope: Scope, owner: Server, body: bytes) -> Response:
-        """Return the answer of the server that owns a run to a request; a request is passed on only once."""
+        """Return the owner's answer to a request about its run; a request is passed on only once."""
         if scope.get(FORWARDED_KEY):
             return again_soon(_UNSETTLED)
         return _PassedOn(self, owner, body)
 
     async def pass_on(self, scope: Scope, owner: Server, body: bytes) -> Response:
-        """Return the same for the body of a request with envelopes, which goes along with others."""
+        """Return the same for a body with envelopes, which is bundled with others."""
         return (
             again_soon(_UNSETTLED) if scope.get(FORWARDED_KEY) else await self._bundles.pass_on(owner, body)
         )
 
     async def ask(self, scope: Scope, owner: Server, body: bytes) -> PeerAnswer:
-        """Ask another server what we were asked.
+        """Send our request on to another server.
 
         Raises:
             PeerAway
@@ -94,7 +93,7 @@ class Peers:
         return await self._asked(owner, scope["method"], target, headers, body)
 
     async def rows(self) -> tuple[list[RunRow], set[Server]]:
-        """Return the rows of runs that other servers own, and which servers gave theirs."""
+        """Return the rows of other servers' runs, and the servers that answered."""
         others = list(self._members.view.servers - {self._members.view.me})
         answers = await asyncio.gather(*(self._rows_of(other) for other in others))
         gave = {other for other, rows in zip(others, answers, strict=True) if rows is not None}
@@ -137,7 +136,7 @@ class Peers:
 
 
 class Forwarding:
-    """ASGI middleware that passes requests about other servers' runs on. Envelopes are passed on by their route."""
+    """ASGI middleware that passes on requests about other servers' runs, but not envelopes."""
 
     def __init__(self, app: ASGIApp, peers: Peers) -> None:
         self._app = app
@@ -193,11 +192,11 @@ class _PassedOn(Response):
                 task.cancel()
             await asyncio.gather(pump, gone, return_exceptions=True)
             answer.close()
-        await send({"type": "http.response.body", "body": b""})  # its end makes a page reconnect
+        await send({"type": "http.response.body", "body": b""})  # this end makes a page reconnect
 
 
 def not_taken(url: str, status: int, body: bytes) -> str:
-    """Say why a server did not take a bundle."""
+    """Say why a server did not accept a bundle."""
     try:
         said = str(msgspec.json.decode(body)["error"])[:200]
     except (*UNDECODABLE, KeyError, TypeError):
@@ -205,7 +204,10 @@ def not_taken(url: str, status: int, body: bytes) -> str:
     why = (
         "it is of another version: all servers have to be of the same" if status in (403, 404, 405) else said
     )
-    return f"the server at {url}, which has this run, answered {status} to envelopes that were passed on ({why}); try again"
+    return (
+        f"the server at {url}, which has this run, answered {status} to envelopes that were passed on"
+        f" ({why}); try again"
+    )
 
 
 def _passed_back(answer: PeerAnswer) -> list[tuple[str, str]]:
@@ -224,7 +226,7 @@ async def _hung_up(receive: Receive) -> None:
 
 
 def run_asked_for(path: str) -> str | None:
-    """Return the run that a request is about; None when it is about none, or is an envelope."""
+    """Return the run that a request is about; None if there is none or it is an envelope."""
     if path.startswith(_RUNS):
         return unquote(path[len(_RUNS) :].partition("/")[0]) or None
     if path.startswith(_ALERTS):

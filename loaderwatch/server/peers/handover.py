@@ -1,7 +1,7 @@
-"""Runs change hands as servers come and go: heartbeats, and what is let go of and taken over after each.
+"""Runs change hands as servers come and go: heartbeats, then the runs to release and to take over.
 
-A run is let go of with its alerts stored. It is taken over as after a start of this server: claimed, so that whoever had it
-writes no more, then read from the store.
+A run is released with its alerts stored. A takeover is like a start of this
+server: the run is claimed, so that its former owner writes no more, then read from the store.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.live.runs import FORGET_S, LiveRuns, goes_on
 from loaderwatch.server.peers.client import PeerClient
 from loaderwatch.server.store.clickhouse import ClickHouseStore
-from loaderwatch.server.store.clickhouse.run_owner import Server
-from loaderwatch.server.store.clickhouse.server_heartbeats import BEAT_S, View
+from loaderwatch.server.store.clickhouse.server_heartbeats import BEAT_S, Server, View
 
 _log: Final = logging.getLogger(__name__)
 
@@ -28,31 +27,29 @@ LEAVE_S: Final = 3.0
 
 
 class Handover:
-    """Keeps the live runs those that this server owns. Use it on the event loop."""
+    """Keeps the live runs equal to the runs that this server owns. Use it on the event loop."""
 
     def __init__(self, store: ClickHouseStore, live: LiveRuns, client: PeerClient) -> None:
         self._store = store
         self._live = live
         self._client = client
-        self._settled: frozenset[Server] | None = None  # for which servers the runs are in the right hands
+        self._settled: frozenset[Server] | None = None  # the servers for which all runs have the right owner
         self._view: View | None = None
         self._news = asyncio.Event()
-        self._beats = ThreadPoolExecutor(
-            1, thread_name_prefix="loaderwatch-heartbeat"
-        )  # waits for nothing else
+        self._beats = ThreadPoolExecutor(1, thread_name_prefix="loaderwatch-heartbeat")  # only for heartbeats
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="loaderwatch-handover")
         self._tasks: list[asyncio.Task[None]] = []
         self._said = ""
 
     def start(self) -> None:
-        """Begin."""
+        """Start heartbeats and handovers."""
         self._tasks = [
             asyncio.create_task(self._beat(), name="loaderwatch-heartbeat"),
             asyncio.create_task(self._follow(), name="loaderwatch-handover"),
         ]
 
     async def leave(self) -> None:
-        """Let go of all runs and tell the other servers, if there are any: they go on at once."""
+        """Release all runs and tell the other servers, if any: they continue at once."""
         await self._end_tasks()
         self._client.keep_only(())
         if self._view is None or len(self._view.servers) < 2:
@@ -64,7 +61,7 @@ class Handover:
             await asyncio.wait_for(leaving, LEAVE_S)
 
     async def stop(self) -> None:
-        """End. The store leaves when it is closed."""
+        """Stop. The store leaves the servers when it is closed."""
         await self._end_tasks()
         for threads in (self._beats, self._threads):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
@@ -82,8 +79,8 @@ class Handover:
             try:
                 self._view = await loop.run_in_executor(self._beats, self._store.beat)
             except LoaderwatchError as error:
-                _log.debug("no heartbeat: %s", error)  # the database has said so
-            except Exception:  # noqa: BLE001 - the next heartbeat comes in a second
+                _log.debug("no heartbeat: %s", error)  # the database has logged it
+            except Exception:  # noqa: BLE001 - the next heartbeat follows in a second
                 _log.exception("a heartbeat failed")
             else:
                 self._news.set()
@@ -109,10 +106,10 @@ class Handover:
         if moved:
             if self._settled is not None:
                 _log.warning(
-                    "servers on this database: %s", ", ".join(sorted(one.url for one in view.servers))
+                    "servers on this database: %s", ", ".join(sorted(peer.url for peer in view.servers))
                 )
             self._client.keep_only({server.url for server in view.servers})
-        for live in self._live.all():  # also one whose last commit was under way when it moved
+        for live in self._live.all():  # also one whose last commit was in progress when it moved
             if not view.owns(live.run_id):
                 await self._live.hand_over(live.run_id)
         if moved:
@@ -137,7 +134,7 @@ class Handover:
         )
         for result in results:
             if isinstance(result, BaseException):
-                raise result  # the others are taken over all the same
+                raise result  # the other runs are taken over nevertheless
 
     async def _take_one(self, run_id: str, now_ns: int) -> None:
         loop = asyncio.get_running_loop()

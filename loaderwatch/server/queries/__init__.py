@@ -1,1 +1,1 @@
-"""What the routes answer: built from the store and from the live window, for one run at a time."""
+"""The answers of the routes, built from the store and the live window, for one run at a time."""

@@ -1,6 +1,6 @@
-"""Charts and other answers of the HTTP API from the store, in exactly the shapes of docs/http-api.md.
+"""Charts and other answers of the HTTP API from the store, in exactly the form of docs/http-api.md.
 
-Times in and out are UTC seconds. A value that cannot be used raises a ValueError that names it; an unknown run raises
+Times in and out are UTC seconds. An unusable value raises a ValueError that names it; an unknown run raises
 UnknownRun. These functions block, so call them in a thread.
 """
 
@@ -40,7 +40,7 @@ def series(
     end: float | None = None,
     points: int = DEFAULT_POINTS,
 ) -> answers.Series:
-    """Answer ``GET /runs/{run}/series``: every bucket of the range has a value, ``None`` where it is empty."""
+    """Answer ``GET /runs/{run}/series``: every bucket of the range has a value, ``None`` if empty."""
     return several_series(store, run_id, [metric], rank, start, end, points)[0]
 
 
@@ -55,16 +55,16 @@ def several_series(
     attempt: int | None = None,
     digits: int | None = None,
 ) -> list[answers.Series]:
-    """Answer ``GET /runs/{run}/series`` for several metrics, in their order; values have so many significant ``digits``."""
+    """Answer ``GET /runs/{run}/series`` for several metrics; values have this many significant ``digits``."""
     check_count("metric", len(metrics), 1, MAX_METRICS)
     for metric in metrics:
         check_metric(metric)
     check_count("points", points, 2, MAX_POINTS)
     start_ns, end_ns = time_range(store, run_id, start, end, attempt)
-    found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
+    series_found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
     return [
-        _series_shape(metric, rank, each, start_ns, end_ns, digits)
-        for metric, each in zip(metrics, found, strict=True)
+        _series_shape(metric, rank, values, start_ns, end_ns, digits)
+        for metric, values in zip(metrics, series_found, strict=True)
     ]
 
 
@@ -74,15 +74,15 @@ def _series_shape(
     width = found.bucket_ns
     begin = start_ns // width * width
     times = np.arange(begin, -(-end_ns // width) * width, width, dtype=np.int64)
-    at = (found.t_ns - begin) // width
+    place = (found.t_ns - begin) // width
     return answers.Series(
         metric=metric,
         rank=rank,
         bucket_s=width / SECOND_NS,
         t=(times / SECOND_NS).tolist(),
-        min=_spread(len(times), at, significant(found.low, digits)),
-        mean=_spread(len(times), at, significant(found.mean, digits)),
-        max=_spread(len(times), at, significant(found.high, digits)),
+        min=_spread(len(times), place, significant(found.low, digits)),
+        mean=_spread(len(times), place, significant(found.mean, digits)),
+        max=_spread(len(times), place, significant(found.high, digits)),
     )
 
 
@@ -160,17 +160,17 @@ def stored_summary(
     attempt: int | None = None,
     windows: StoredWindows | None = None,
 ) -> answers.Summary:
-    """Answer ``GET /runs/{run}/summary`` for a run that is not live or an earlier attempt, from its last half minute and totals."""
+    """Answer ``GET /runs/{run}/summary`` for a stored run or attempt: its last half minute and totals."""
     run = store.run(run_id)
     stored = (windows or StoredWindows(store)).of(run_id, attempt)
-    over = next((one for one in run.earlier if one.number == attempt), None)
+    earlier_attempt = next((a for a in run.earlier if a.number == attempt), None)
     return summary_of(
         stored.evidence,
         stored.totals,
-        state=state_now(run, wall_ns()) if over is None else over.state,
+        state=state_now(run, wall_ns()) if earlier_attempt is None else earlier_attempt.state,
         verdict=verdict,
         costs_s=costs_s,
-        last_seen_ns=run.last_seen_ns if over is None else stored.window.now_ns,
+        last_seen_ns=run.last_seen_ns if earlier_attempt is None else stored.window.now_ns,
         earlier=run.earlier,
         name=run.shown_name,
     )
@@ -180,7 +180,7 @@ def stored_summary(
 
 
 def check_metric(metric: str) -> None:
-    """Raise a ValueError unless there is such a metric."""
+    """Raise a ValueError if there is no such metric."""
     if metric not in METRICS:
         raise ValueError(f"metric is {metric[:80]!r}; use one of {', '.join(sorted(METRICS))}")
 
@@ -194,7 +194,7 @@ def check_count(name: str, value: int, least: int, most: int) -> None:
 def time_range(
     store: Store, run_id: str, start: float | None, end: float | None, attempt: int | None = None
 ) -> tuple[int, int]:
-    """Return the range asked for; a bound that is missing is the attempt's begin or end."""
+    """Return the requested range; a missing bound is the attempt's start or end."""
     for name, value in (("start", start), ("end", end)):
         if value is not None and not (math.isfinite(value) and 0 <= value <= MAX_SECONDS):
             raise ValueError(f"{name} is {value}; use UTC seconds")
@@ -220,7 +220,7 @@ def _spread(length: int, at: NDArray[np.int64], values: NDArray[np.float64]) -> 
 
 
 def or_none(values: NDArray[Any]) -> list[Any]:
-    """Return an array as lists, with None for what is not known."""
+    """Return an array as lists, with None for unknown values."""
     missing = values == UNKNOWN if values.dtype.kind == "i" else ~np.isfinite(values)
     if not missing.any():
         plain: list[Any] = values.tolist()
@@ -236,7 +236,7 @@ def _seconds_column(values: NDArray[np.int64]) -> list[float | None]:
 
 
 def seconds(value: int | None) -> float | None:
-    """Return nanoseconds as seconds; None where they are not known."""
+    """Return nanoseconds as seconds; None if unknown."""
     return None if value is None else value / 1e9
 
 
@@ -246,4 +246,4 @@ def _name(kind: type[IterKind] | type[EndedBy], value: int | None) -> str | None
     try:
         return kind(value).name.lower()
     except ValueError:
-        return None  # a newer agent sent a code that is unknown here
+        return None  # a newer agent sent a code unknown here

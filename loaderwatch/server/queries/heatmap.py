@@ -1,4 +1,4 @@
-"""The answer of ``GET /runs/{run}/heatmap``: a metric over time, a row per rank or per host, in order of rank or worst first."""
+"""The answer of ``GET /runs/{run}/heatmap``: a metric over time, one row per rank or host, sorted."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ LOW_IS_BAD: Final = frozenset(
         "host_memory_available_bytes",
     }
 )
-"""Metrics of which the least value is the one to look at; of all others it is the greatest."""
+"""Metrics whose lowest value is the worst; for all others it is the highest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Which rows are wanted. ``find``: each word is the number of a rank or a part of its host's name."""
+    """The wanted rows. ``find``: each word is a rank's number or a part of its host's name."""
 
     by: By = "rank"
     order: Order = "rank"
@@ -63,7 +63,7 @@ def heatmap(
     rows: Rows | None = None,
     digits: int | None = None,
 ) -> answers.Heatmap:
-    """Answer ``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
+    """Answer ``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than requested."""
     check_metric(metric)
     check_count("points", points, 2, MAX_POINTS)
     start_ns, end_ns = time_range(store, run_id, start, end, attempt)
@@ -74,7 +74,7 @@ def heatmap(
 def shaped(
     grid: Grid, metric: str, rank_hosts: dict[int, str], rows: Rows, digits: int | None = None
 ) -> answers.Heatmap:
-    """Group, order, search and cut the rows of a grid."""
+    """Group, sort, search and cut the rows of a grid."""
     sign = -1.0 if metric in LOW_IS_BAD else 1.0
     badness = sign * grid.values  # the greatest is the worst; NaN where nothing is known
     scores = _means(badness)
@@ -101,7 +101,7 @@ def shaped(
 
 
 def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of what is known in each row; minus infinity where that is nothing."""
+    """The mean of the known values in each row; minus infinity if there are none."""
     known = np.isfinite(values)
     count = known.sum(axis=1)
     total = np.where(known, values, 0.0).sum(axis=1)
@@ -110,11 +110,11 @@ def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _groups(hosts: list[str]) -> list[list[int]]:
-    """The places of each host's ranks, hosts in the order of their first rank."""
-    found: dict[str, list[int]] = {}
-    for at, host in enumerate(hosts):
-        found.setdefault(host, []).append(at)
-    return list(found.values())
+    """The row numbers of each host's ranks; hosts in the order of their first rank."""
+    groups: dict[str, list[int]] = {}
+    for place, host in enumerate(hosts):
+        groups.setdefault(host, []).append(place)
+    return list(groups.values())
 
 
 def _matches(find: str, ranks: list[int], host: str) -> bool:

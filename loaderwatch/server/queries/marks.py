@@ -1,6 +1,6 @@
-"""The events that stand beside charts, for ``GET /runs/{run}/marks``.
+"""The events shown in charts, for ``GET /runs/{run}/marks``.
 
-They are changed settings of loaders, checkpoints, evaluation, attempts and alerts.
+They are changed loader settings, checkpoints, evaluation, attempts and alerts.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ PHASE_KINDS: Final[dict[MarkKind, re.Pattern[str]]] = {
     "checkpoint": re.compile(r"checkpoint|ckpt|sav(e|ing)", re.IGNORECASE),
     "evaluation": re.compile(r"eval|valid|(?<![a-z])(val|test)(?![a-z])", re.IGNORECASE),
 }
-"""By kind, the names of phases that are one: those of the callbacks for frameworks, and what people call theirs."""
+"""Names of phases, by kind: those of the framework callbacks, and common names."""
 
 APART_S: Final = 5.0
-"""Loaders of one name that appear within this time are different loaders, later ones the same one with other settings."""
+"""Loaders of one name that appear within this time are different; a later one has changed settings."""
 
 MOST_PHASES: Final = 5000
 MOST_FACTS: Final = 2000
-"""Events that are read for changed settings: a framework's progress makes one for each epoch and host."""
+"""Events read for changed settings: a framework's progress makes one per epoch and host."""
 
-_NUMBER: Final = re.compile(r"-\d+$")  # appended to a name that another loader has already
+_NUMBER: Final = re.compile(r"-\d+$")  # appended to a name that another loader already has
 
 
 @dataclass
 class _Made:
-    """The loaders of one name that were made at about the same time, and those before them."""
+    """The loaders of one name made at about the same time, and those before them."""
 
     since_ns: int
     loaders: list[LoaderInfo] = field(default_factory=list)
     before: list[LoaderInfo] = field(default_factory=list)
 
     def predecessor(self, t_ns: int, loader: LoaderInfo) -> LoaderInfo | None:
-        """Take in a loader that was made, and return the one before that it is most like."""
+        """Add a new loader and return the most similar loader from before."""
         if self.loaders and t_ns - self.since_ns >= APART_S * 1e9:
             self.since_ns, self.before, self.loaders = t_ns, self.loaders, []
         self.loaders.append(loader)
@@ -59,19 +59,19 @@ class _Made:
 
 @dataclass
 class _Told:
-    """What the facts of a run tell, in the order in which they came."""
+    """What the facts of a run say, in the order of their arrival."""
 
     names: dict[int, list[tuple[int, list[str]]]] = field(default_factory=dict)
-    """By rank: when a process was started, and the names of its phases."""
+    """By rank: start time of a process, and the names of its phases."""
     evaluating: set[tuple[int, int]] = field(default_factory=set)  # (rank, loader)
     loader_names: dict[tuple[int, int], str] = field(default_factory=dict)
     changes: list[Mark] = field(default_factory=list)
     _known: dict[tuple[int, int, int], LoaderInfo] = field(default_factory=dict)
-    """By rank, start of the process and number of the loader."""
+    """By rank, start time of the process and number of the loader."""
     _made: dict[tuple[int, str, str], _Made] = field(default_factory=dict)  # by rank, name and role
 
     def take(self, t_ns: int, process: ProcessInfo) -> None:
-        """Take in what a process says of itself."""
+        """Add what a process says about itself."""
         spans = self.names.setdefault(process.rank, [])
         if not spans or spans[-1][0] != process.started_ns:
             spans.append((process.started_ns, process.phase_names))
@@ -84,20 +84,20 @@ class _Told:
         if loader.role == "eval":
             self.evaluating.add((rank, loader.loader))
         self.loader_names[rank, loader.loader] = loader.name
-        which = (rank, process.started_ns, loader.loader)
-        before = self._known.get(which)
-        self._known[which] = loader
-        if before is None:
+        key = (rank, process.started_ns, loader.loader)
+        previous = self._known.get(key)
+        self._known[key] = loader
+        if previous is None:
             made = self._made.setdefault((rank, name, loader.role), _Made(t_ns))
-            before = made.predecessor(t_ns, loader)
-        changed = _changes(before, loader) if before is not None else []
+            previous = made.predecessor(t_ns, loader)
+        changed = _changes(previous, loader) if previous is not None else []
         if changed:
-            tuned = before is not None and loader.autotuned not in (None, before.autotuned)
+            tuned = previous is not None and loader.autotuned not in (None, previous.autotuned)
             params: dict[str, Param] = {"loader": name, "tuned": tuned, "changes": ", ".join(changed)}
             self.changes.append(_moment("config", t_ns, [rank], Text("mark-of-settings", params)))
 
     def phase(self, rank: int, index: int, t_ns: int) -> str | None:
-        """Return the name of a phase of the process that ran then."""
+        """Return the name of a phase of the process that ran at that time."""
         for started_ns, names in reversed(self.names.get(rank, [])):
             if started_ns <= t_ns:
                 return names[index] if 0 <= index < len(names) else None
@@ -105,7 +105,7 @@ class _Told:
 
 
 def _changes(before: LoaderInfo, now: LoaderInfo) -> list[str]:
-    """Return the settings that both know and that differ."""
+    """Return the settings known on both sides that differ."""
     pairs = [(setting, getattr(before, setting), getattr(now, setting)) for setting in SETTINGS]
     return [f"{name} {old} → {new}" for name, old, new in pairs if None not in (old, new) and old != new]
 
@@ -125,29 +125,29 @@ def marks_of(
     first_ns, last_ns = run.span_of(attempt)
     start_ns = max(first_ns, 0 if start is None else int(start * 1e9))
     end_ns = min(last_ns, 2**62 if end is None else int(end * 1e9))
-    told = _Told()
+    facts = _Told()
     for event in store.facts(run_id, MOST_FACTS):
         for process in event.body.processes:
             if rank in (None, process.rank):
-                told.take(event.t_ns, process)
-    begins_ns = [one.began_ns for one in run.earlier if one.number > 1]
+                facts.take(event.t_ns, process)
+    begins_ns = [attempt_before.began_ns for attempt_before in run.earlier if attempt_before.number > 1]
     begins_ns += [run.attempt_ns] if run.attempt > 1 else []
-    found = [
-        *told.changes,
-        *_phases(store, run_id, told, rank, start_ns, end_ns),
-        *_evaluations(store, run_id, told, rank),
+    marks = [
+        *facts.changes,
+        *_phases(store, run_id, facts, rank, start_ns, end_ns),
+        *_evaluations(store, run_id, facts, rank),
         *(
             _moment(
                 "attempt",
                 t_ns,
                 [],
-                Text("mark-of-attempt", {"attempt": run.attempt - len(begins_ns) + 1 + at}),
+                Text("mark-of-attempt", {"attempt": run.attempt - len(begins_ns) + 1 + place}),
             )
-            for at, t_ns in enumerate(begins_ns)
+            for place, t_ns in enumerate(begins_ns)
         ),
         *_alerts(findings, rank),
     ]
-    merged = [mark for kind in _by_kind(found).values() for mark in _merged(kind)]
+    merged = [mark for kind in _by_kind(marks).values() for mark in _merged(kind)]
     inside = [
         mark
         for mark in merged
@@ -164,7 +164,7 @@ def _phases(
     store: Store, run_id: str, told: _Told, rank: int | None, start_ns: int, end_ns: int
 ) -> Iterator[Mark]:
     names = [names for spans in told.names.values() for _, names in spans]
-    wanted = {index for each in names for index, name in enumerate(each) if _kind_of(name)}
+    wanted = {index for phase_names in names for index, name in enumerate(phase_names) if _kind_of(name)}
     for row in store.phases(run_id, rank, sorted(wanted), start_ns, end_ns, MOST_PHASES):
         name = told.phase(row["rank"], row["name"], row["request_ns"])
         kind = _kind_of(name) if name else None
@@ -193,42 +193,42 @@ def _span(kind: MarkKind, rank: int, began_ns: int, ended_ns: int | None, text: 
 
 
 def _alerts(findings: Iterable[answers.Finding], rank: int | None) -> Iterator[Mark]:
-    for one in findings:
-        if one.severity != "info" and (rank is None or one.rank in (None, rank)):
+    for finding in findings:
+        if finding.severity != "info" and (rank is None or finding.rank in (None, rank)):
             yield Mark(
                 kind="alert",
-                began_at=one.began_at,
-                ended_at=one.ended_at,
-                ranks=[] if one.rank is None else [one.rank],
-                text=one.title,
-                text_text=text_of(one, "title"),
-                finding_id=one.id,
+                began_at=finding.began_at,
+                ended_at=finding.ended_at,
+                ranks=[] if finding.rank is None else [finding.rank],
+                text=finding.title,
+                text_text=text_of(finding, "title"),
+                finding_id=finding.id,
             )
 
 
 def _by_kind(marks: Sequence[Mark]) -> dict[MarkKind, list[Mark]]:
-    found: dict[MarkKind, list[Mark]] = {}
+    by_kind: dict[MarkKind, list[Mark]] = {}
     for mark in marks:
-        found.setdefault(mark.kind, []).append(mark)
-    return found
+        by_kind.setdefault(mark.kind, []).append(mark)
+    return by_kind
 
 
 def _merged(marks: list[Mark]) -> list[Mark]:
-    """Return marks of one kind with those of several ranks, or of one inside another, as one.
+    """Return marks of one kind, merged: overlapping marks of several ranks, or nested ones, become one.
 
-    A phase and the loader that is read in it tell of the same evaluation. Alerts stay what they are.
+    A phase and the loader that is read in it are the same evaluation. Alerts and attempts stay separate.
     """
-    found: list[Mark] = []
+    merged: list[Mark] = []
     for mark in sorted(marks, key=lambda each: each.began_at):
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last is None or mark.kind in ("alert", "attempt") or not _belongs(mark, last):
-            found.append(mark)
+            merged.append(mark)
             continue
         changed: dict[str, Any] = {"ranks": sorted({*last.ranks, *mark.ranks})}
         if last.ended_at is not None and mark.ended_at is not None:
             changed["ended_at"] = max(last.ended_at, mark.ended_at)
-        found[-1] = msgspec.structs.replace(last, **changed)
-    return found
+        merged[-1] = msgspec.structs.replace(last, **changed)
+    return merged
 
 
 def _belongs(mark: Mark, last: Mark) -> bool:

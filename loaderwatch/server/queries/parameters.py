@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class ParameterError(ValueError):
-    """A parameter has a value that cannot be used."""
+    """A parameter has an unusable value."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -27,7 +27,7 @@ def finite_number(body: Any, name: str, low: float, high: float) -> float:
     """Return a number of a JSON body.
 
     Raises:
-        ParameterError: the value is missing, no number, or outside the limits.
+        ParameterError: the value is missing, not a number, or outside the limits.
     """
     value = body.get(name) if isinstance(body, dict) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -38,10 +38,10 @@ def finite_number(body: Any, name: str, low: float, high: float) -> float:
 
 
 async def json_body(request: Request, most: int = _MAX_BODY) -> Any:
-    """Return the JSON of a request's body of at most ``most`` bytes; None where there is none.
+    """Return the JSON of a request's body of at most ``most`` bytes; None if the body is empty.
 
     Raises:
-        ParameterError: the body is longer, or no JSON.
+        ParameterError: the body is longer, or not JSON.
     """
     body = await body_of(request, most)
     if body is None:
@@ -56,7 +56,7 @@ def struct_of(body: Any, kind: type[_T]) -> _T:
     """Return a JSON body as a struct.
 
     Raises:
-        ParameterError: it names a field that is missing or has a value that the struct does not take.
+        ParameterError: a field is missing or has a value that the struct does not accept; the error names it.
     """
     look_at(kind)
     try:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderwatch.advise.comparison.compare import Observed
-from loaderwatch.advise.comparison.measures import MEASURES, SPEED
+from loaderwatch.advise.comparison.compare import MEASURES, SPEED, Observed
 from loaderwatch.core.answers import ComparedRun
 from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.measures.statistics import Floats

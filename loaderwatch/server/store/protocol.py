@@ -16,7 +16,7 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
+from loaderwatch.server.store.facts import Attempt, UnknownAttempt
 
 MOST_EPOCH_ROWS: Final = 20_000
 """At most so many epochs, of all ranks together, are read at once. One takes about 100 bytes."""

@@ -1,1 +1,1 @@
-"""What a run's processes, its streamer and the server leave for one another in files."""
+"""Files by which a run's processes, its streamer and the server pass messages."""

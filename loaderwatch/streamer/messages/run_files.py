@@ -1,4 +1,4 @@
-"""Two files of a run: the addresses that it gave to be told, for the server, and the server's newest word, to be printed at its end."""
+"""Two files of a run: its notification addresses for the server, and the server's last line to print."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from loaderwatch.texts import say
 log = logging.getLogger(__name__)
 
 KNOWN_WITHIN_S: Final = 10.0
-"""A server looks for the addresses of a run every second; on a network file system they may come a few seconds later."""
+"""A server checks a run's addresses every second. A network file system may delay them by a few seconds."""
 
 
 class RunFiles:
-    """Follows the file of addresses, which the server alone reads, and writes what the training process prints as it ends."""
+    """Follows the address file, which only the server reads, and writes the training process's last line."""
 
     def __init__(self, settings: Settings, run_id: str, rings: Path) -> None:
         self._settings = settings
         self._addresses = settings.notify_dir / f"{run_id}.json"
         self._closing = rings / CLOSING_NAME
         self._closed = rings / CLOSED_NAME
-        self._mark = self._look()  # which version of the addresses there is
+        self._mark = self._look()  # the version of the address file
         self._missed_since: float | None = None
         self._missed_said = False
         self.troubles: deque[Text] = deque(maxlen=10)
 
     def take(self, receipt: Receipt) -> None:
-        """Take in a server's answer: whether it has the addresses, and what to say at the end."""
+        """Process a server's answer: whether it has the addresses, and what to print at the end."""
         self._mark = self._look()
         if self._mark is None or receipt.notifies:
             self._missed_since = None
@@ -48,16 +48,16 @@ class RunFiles:
             self._write(receipt.closing)
 
     def is_closed(self) -> bool:
-        """Whether the run's last line has just been printed, after which the job's stderr gets no other."""
+        """Whether the run's last line was just printed; the job's stderr then gets no other line."""
         try:
             return time.time() - self._closed.stat().st_mtime < QUIET_S
         except OSError:
             return False
 
     def remove(self, *, addresses: bool) -> None:
-        """Remove the last word, without which the rings' folder can go, and the ``addresses`` if nobody needs them any more.
+        """Remove the last line, so that the rings' folder can go, and the ``addresses`` if unneeded.
 
-        Addresses that a new process of the run has left meanwhile stay.
+        Addresses that a new process of the run wrote meanwhile stay.
         """
         for path in (self._closing, self._closed):
             with suppress(OSError):
@@ -86,7 +86,7 @@ class RunFiles:
 
     def _look(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._addresses)  # noqa: PTH116 - twice a second
+            stat = os.stat(self._addresses)  # noqa: PTH116 - twice a second
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return stat.st_ino, stat.st_mtime_ns

@@ -1,1 +1,1 @@
-"""Envelopes that wait for the server, and where their files lie."""
+"""Envelopes that wait for the server, and their files."""

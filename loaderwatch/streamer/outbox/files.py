@@ -1,4 +1,4 @@
-"""The outbox's files: envelopes, and what must survive a streamer's death (how far the stream was stored and each ring read)."""
+"""The outbox's files: envelopes, and the state that must survive a streamer's death."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 STATE_NAME: Final = "state.json"
 SUFFIX: Final = ".lwe"
 MAX_SPARE_BYTES: Final = 4 * 2**20
-"""Limit in shared memory, which training needs for its batches; it holds some minutes of one rank."""
+"""Limit in shared memory, which training needs for its batches. It holds some minutes of one rank."""
 SAY_AGAIN_S: Final = 600.0
 
 
 class StreamState(msgspec.Struct, kw_only=True):
-    """The state, which is written next to the envelopes and replaced as a whole.
+    """The state file, which lies next to the envelopes and is replaced as a whole.
 
-    ``settled_seq`` and ``cursors`` belong together: every envelope up to that number is stored by the server, or was
-    given up and counted, and these envelopes cover the rings up to those cursors, all but the rows that are ``held`` back.
+    ``settled_seq`` and ``cursors`` belong together. Every envelope up to that number is stored by the server
+    or given up and counted. These envelopes cover the rings up to those cursors, except the ``held`` rows.
     """
 
     stream: str
@@ -46,11 +46,11 @@ class StreamState(msgspec.Struct, kw_only=True):
     announced: bool = False  # the page's address was written to the job's stderr
     losses: dict[str, dict[str, int]] = {}  # rows given up, by the envelope that will report them and by rank
     slept_ns: int | None = None  # how long the host had been suspended when wall_offset_ns was true
-    saves: int = 0  # tells the newer of two states
+    saves: int = 0  # the newer of two states has the higher number
 
 
 def new_stream_name(host: str) -> str:
-    """Make a stream's name that no other host or run has and that fits the wire's pattern."""
+    """Make a stream name that fits the wire's pattern and that no other host or run has."""
     label = re.sub(r"[^a-z0-9]+", "-", host.lower()).strip("-")[:40] or "host"
     return f"{label}-{uuid.uuid4().hex[:12]}"
 
@@ -61,15 +61,15 @@ def host_folder_name() -> str:
 
 
 def ring_folder(settings: Settings, run_id: str, host: str) -> Path:
-    """Return the folder of a run's rings and of its streamer's lock; for another host's outbox, one for the lock alone."""
+    """Return the folder of a run's rings and streamer lock; for another host's outbox, of a lock only."""
     name = run_id if host == host_folder_name() else f"{run_id}@{host}"
     return settings.rings_dir / name
 
 
 def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) -> None:
-    """Rename a file that cannot be used, so that a person can look at it, and move it to ``folder`` if one is given.
+    """Rename an unusable file so that a person can look at it, and move it to ``folder`` if given.
 
-    A file that was set aside before under the same name stays; the new one gets a number.
+    An earlier file of that name stays; the new one gets a number.
     """
     try:
         if folder is not None:
@@ -84,7 +84,7 @@ def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) 
 
 
 def load_state(folder: Path) -> StreamState | None:
-    """Return the state, or None if there is none that can be used (a broken one is set aside)."""
+    """Return the state; None if there is none. A broken state is set aside."""
     path = folder / STATE_NAME
     try:
         data = read_own(path)
@@ -111,18 +111,18 @@ def save_state(folder: Path, state: StreamState) -> None:
 
 
 class OutboxFiles:
-    """The files of an outbox: in a folder on disk, and a few in shared memory while the disk takes nothing.
+    """The files of an outbox: in a folder on disk, and a few in shared memory while the disk is unwritable.
 
-    ``spare`` is the folder in shared memory, None if there is none. A streamer that takes over reads both, so it knows after
-    any death what was sent and how far the rings were read.
+    ``spare`` is the folder in shared memory, or None. A streamer that takes over reads both, so after any
+    death it knows what was sent and how far the rings were read.
     """
 
     def __init__(self, folder: Path, spare: Path | None) -> None:
         self.folder = folder
         self.spare = spare
-        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults to report to a person
         self._failing = False
-        self._unremoved: list[Path] = []  # files that a read-only disk did not let us remove
+        self._unremoved: list[Path] = []  # files that a read-only disk kept
         self._said_at = -SAY_AGAIN_S
         try:
             private_folder(folder)
@@ -130,7 +130,7 @@ class OutboxFiles:
             self._note(folder, error)
 
     def write(self, seq: int, data: bytes) -> Path | None:
-        """Write an envelope's file and return its path; None if no folder takes it."""
+        """Write an envelope's file and return its path; None if no folder can be written."""
         name = f"{seq:012d}{SUFFIX}"
         path = self.folder / name
         try:
@@ -156,27 +156,27 @@ class OutboxFiles:
 
     def envelopes(self) -> list[Path]:
         """Return every envelope's file, in order; remove files that a dying streamer left half written."""
-        found: list[Path] = []
+        files: list[Path] = []
         for folder in self._folders():
-            # other processes write drafts into the spare folder, too
+            # other processes also write drafts into the spare folder
             for whole in (f"*{SUFFIX}", STATE_NAME):
                 for stray in folder.glob(f"{whole}*{DRAFT}"):
                     self.discard(stray)
-            found += folder.glob(f"*{SUFFIX}")
-        return sorted(found, key=lambda path: path.name)
+            files += folder.glob(f"*{SUFFIX}")
+        return sorted(files, key=lambda path: path.name)
 
     def discard(self, path: Path) -> None:
-        """Remove a file; if the disk refuses, try again with the next file and at the end."""
+        """Remove a file; if that fails, try again with the next file and at the end."""
         self._unremoved.append(path)
         self._sweep()
 
     def load_state(self) -> StreamState | None:
-        """Return the newest state that can be read."""
+        """Return the newest readable state."""
         states = [state for folder in self._folders() if (state := load_state(folder)) is not None]
         return max(states, key=lambda state: state.saves, default=None)
 
     def save_state(self, state: StreamState) -> None:
-        """Replace the state in a folder that can be written."""
+        """Replace the state in the first writable folder."""
         state.saves += 1
         for folder in self._folders():
             try:
@@ -186,7 +186,7 @@ class OutboxFiles:
                 self._note(folder, error)
 
     def remove(self) -> None:
-        """Remove the state and the folder, unless files lie there; the state stays with envelopes that it calls stored."""
+        """Remove the state and the folder, unless files remain: the state must stay with those."""
         self._sweep()
         if self._unremoved:
             return
@@ -194,7 +194,7 @@ class OutboxFiles:
             with contextlib.suppress(OSError):
                 (folder / STATE_NAME).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            self.folder.rmdir()  # fails while files that were set aside lie there, as it should
+            self.folder.rmdir()  # fails, as intended, while set-aside files are in it
             self.folder.parent.rmdir()
 
     def _folders(self) -> list[Path]:
@@ -204,7 +204,7 @@ class OutboxFiles:
         kept: list[Path] = []
         for path in self._unremoved:
             if kept and path.parent == kept[-1].parent:
-                kept.append(path)  # try once for each folder, because thousands may lie there
+                kept.append(path)  # one try per folder, because there may be thousands
                 continue
             try:
                 path.unlink(missing_ok=True)

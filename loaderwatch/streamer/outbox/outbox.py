@@ -1,8 +1,8 @@
-"""The outbox: envelopes that wait for the server as files on disk, up to a limit, each with the ring cursors it covers.
+"""The outbox: envelopes that wait for the server as files on disk, each with the ring cursors it covers.
 
-An envelope is in a file before it is sent, and its file is removed after the state file says that the server has it. So a
-streamer that takes over finds the first unsent record of every ring, and the numbers of a stream never go back. A dropped
-or rejected envelope leaves a gap: a server needs numbers that grow, not dense ones.
+An envelope is written to a file before it is sent. The file is removed once the state file says that the
+server has it. So a streamer that takes over finds the first unsent record of every ring, and a stream's
+numbers never go back. Dropped and rejected envelopes leave gaps, which a server accepts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from loaderwatch.streamer.outbox.files import OutboxFiles, StreamState, set_asid
 
 log = logging.getLogger(__name__)
 
-MAX_REJECTED: Final = 20  # rejected files kept for a person to look at
+MAX_REJECTED: Final = 20  # rejected files kept for inspection
 SAY_AGAIN_S: Final = 60.0
 _HEAD: Final = struct.Struct("<4sIII")  # magic, length of the cursors, length of the payload, crc32 of both
 _MAGIC: Final = b"LWE1"
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 class Outbox:
-    """The queue between the drain loop (``put``) and the upload thread (``together``, ``settle``, ``reject``)."""
+    """The queue between the drain loop (``put``) and the upload (``together``, ``settle``, ``reject``)."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Outbox:
         self._highest_seen = 0
         self._drop_said_at = -SAY_AGAIN_S
         self.state = self._recover(fresh_state, current_boot)
-        # The server may have these envelopes, so they are not dropped before that is known.
+        # The server may have these envelopes, so they are not dropped before that is clear.
         self._maybe_sent = max((entry.seq for entry in self._of_one_request()), default=0)
         newest = next(reversed(self._waiting.values()), None)
         self._next_seq = max(self.state.settled_seq, self._highest_seen) + 1
@@ -78,13 +78,13 @@ class Outbox:
 
     @property
     def next_seq(self) -> int:
-        """The number the next envelope must carry."""
+        """The number of the next envelope."""
         return self._next_seq
 
     def put(self, payload: bytes, cursors: dict[str, int], held: Sequence[tuple[int, ...]] = ()) -> bool:
-        """Store the envelope numbered ``next_seq``; return False if there is no place, and its rows count as lost.
+        """Store the envelope ``next_seq``; return False if there is no room, and count its rows as lost.
 
-        ``held``: rows of the table "gpu_waits" before the cursors that no envelope holds yet; the next streamer finds them.
+        ``held``: rows of "gpu_waits" before the cursors that no envelope holds yet.
         """
         covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors, list(held))
         data = pack_file(covered, payload)
@@ -94,7 +94,7 @@ class Outbox:
                 pass
             path = self._files.write(seq, data)
             if path is None:
-                self._taken = None  # the losses are in the payload, and counted with it
+                self._taken = None  # the losses are in the payload and are counted with it
                 self._lost.update(count_rows(payload))
                 return False
             self._waiting[seq] = _Waiting(seq, len(data), covered, path)
@@ -107,7 +107,7 @@ class Outbox:
         return True
 
     def take_losses(self) -> Counter[int]:
-        """Return the rows given up since the last call, by rank, which envelope ``next_seq`` is to report."""
+        """Return the rows lost since the last call, by rank. Envelope ``next_seq`` is to report them."""
         with self._lock:
             lost, self._lost = self._lost, Counter()
             self._taken = (self._taken or Counter()) + lost
@@ -115,7 +115,7 @@ class Outbox:
 
     @property
     def unreported(self) -> bool:
-        """Whether rows were given up that no envelope has reported yet."""
+        """Whether rows were lost that no envelope has reported yet."""
         with self._lock:
             return bool(self._lost)
 
@@ -139,41 +139,41 @@ class Outbox:
             return len(self._waiting)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until there is an envelope, at most for ``timeout_s``."""
+        """Wait for an envelope, at most ``timeout_s``."""
         with self._arrived:
             if not self._waiting:
                 self._arrived.wait(timeout_s)
 
     def together(self) -> list[tuple[int, bytes]]:
-        """Return the next envelopes to send, in order, as many as go into one request; empty when nothing waits.
+        """Return the next envelopes to send, in order, as many as fit one request; empty if none waits.
 
-        An envelope whose file is broken is set aside and skipped.
+        An envelope with a broken file is set aside and skipped.
         """
         with self._lock:
-            found: list[tuple[int, bytes]] = []
-            while self._waiting and not found:
+            envelopes: list[tuple[int, bytes]] = []
+            while self._waiting and not envelopes:
                 for entry in self._of_one_request():
                     payload = self._read(entry)
                     if payload is not None:
-                        found.append((entry.seq, payload))
+                        envelopes.append((entry.seq, payload))
                         continue
-                    if not found:  # a broken file behind others is set aside when it is the oldest
+                    if not envelopes:  # a broken file behind others is set aside when it is the oldest
                         read = _read_between(self.state.cursors, entry.covered.cursors)
                         self._lost[-1] += max(1, read + len(self.state.held) - len(entry.covered.held))
                         self._settle(entry)
                     break
-            if found:
-                self._maybe_sent = max(self._maybe_sent, found[-1][0])
-            return found
+            if envelopes:
+                self._maybe_sent = max(self._maybe_sent, envelopes[-1][0])
+            return envelopes
 
     def settle(self, seq: int) -> None:
-        """Remove this envelope and those before it, which the server has stored."""
+        """Remove this envelope and all before it: the server has stored them."""
         with self._lock:
             while self._waiting and next(iter(self._waiting)) <= seq:
                 self._settle(next(iter(self._waiting.values())))
 
     def reject(self, seq: int, payload: bytes) -> None:
-        """Give up an envelope that the server will never take: keep its file for a person and count its rows as lost."""
+        """Give up an envelope that the server rejects: keep its file, and count its rows as lost."""
         with self._lock:
             entry = self._waiting.get(seq)
             if entry is None:
@@ -185,7 +185,7 @@ class Outbox:
             self._settle(entry)
 
     def close(self) -> None:
-        """Remove state and folder if nothing waits; else they stay, so that a later streamer can continue."""
+        """Remove state and folder if nothing waits; else they stay for a later streamer."""
         with self._lock:
             if not self._waiting:
                 self._files.remove()
@@ -193,9 +193,9 @@ class Outbox:
     # -- called with the lock held
 
     def _of_one_request(self) -> list[_Waiting]:
-        """Return the oldest envelope and those that may go with it, at most an eighth of a small outbox.
+        """Return the oldest envelope and those to send with it, at most an eighth of a small outbox.
 
-        What may have been sent cannot be dropped, so most envelopes must stay out of a request.
+        Envelopes that may have been sent cannot be dropped, so most must stay out of a request.
         """
         entries: list[_Waiting] = []
         room = min(TOGETHER_BYTES, self._max_bytes // 8)
@@ -281,9 +281,9 @@ class Outbox:
                 fresh.stream, fresh.wall_offset_ns = covered.stream, covered.wall_offset_ns
                 state = fresh
             if seq <= state.settled_seq:
-                self._files.discard(path)  # stored, but its streamer died before it could remove it
+                self._files.discard(path)  # stored, but its streamer died before removing it
                 continue
-            # the damaged envelope held the records between its neighbours' cursors that neither holds
+            # the damaged envelope held the records between the cursors of its neighbours
             if damaged:
                 read = held + _read_between(cursors, covered.cursors)
                 self._lost[-1] += max(1, read - count_ring_rows(payload) - len(covered.held))
@@ -294,7 +294,7 @@ class Outbox:
             self._bytes += size
         state = state or fresh
         for number, lost in state.losses.items():
-            if int(number) > max(state.settled_seq, self._highest_seen):  # no envelope has reported these
+            if int(number) > max(state.settled_seq, self._highest_seen):  # not reported by any envelope
                 self._lost.update({int(rank): count for rank, count in lost.items()})
         if state.boot_id != current_boot:  # the host was restarted: its monotonic clock began again
             state.boot_id, state.wall_offset_ns = fresh.boot_id, fresh.wall_offset_ns
@@ -308,7 +308,7 @@ def _read_between(before: dict[str, int], after: dict[str, int]) -> int:
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """The header of an envelope's file, with which a streamer can continue even when the state file is gone."""
+    """The header of an envelope's file. It lets a streamer continue even without the state file."""
 
     stream: str
     wall_offset_ns: int
@@ -324,7 +324,7 @@ def pack_file(covered: Covered, payload: bytes) -> bytes:
 
 
 def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
-    """Read the content of an envelope's file; return None if it is not whole."""
+    """Read the content of an envelope's file; return None if it is incomplete or damaged."""
     if len(data) < _HEAD.size:
         return None
     magic, header_size, payload_size, crc = _HEAD.unpack_from(data)
@@ -340,7 +340,7 @@ def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
 
 
 def count_rows(payload: bytes) -> Counter[int]:
-    """Count an envelope's rows by rank, with the losses that it would have reported."""
+    """Count an envelope's rows by rank, plus the losses that it would have reported."""
     rows: Counter[int] = Counter()
     try:
         envelope: Envelope = decode(payload)

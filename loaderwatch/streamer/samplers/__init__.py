@@ -1,1 +1,1 @@
-"""Samplers of the hardware and the operating system. Every field that cannot be read is None."""
+"""Samplers of the hardware and the operating system. A field that cannot be read is None."""

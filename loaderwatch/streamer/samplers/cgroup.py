@@ -1,7 +1,7 @@
 """CPU and memory limits of a process's control groups, v1 and v2.
 
-A container's limit is invisible to ``os.cpu_count`` and to the affinity mask, yet the kernel stops every thread of the
-group for the rest of each period once the quota is used up (Documentation/scheduler/sched-bwc.rst of Linux).
+A container's limit does not show in ``os.cpu_count`` or the affinity mask. Yet once its quota is used up, all
+threads of the group stop for the rest of the period (Linux, Documentation/scheduler/sched-bwc.rst).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 NO_LIMIT: Final = 2**60
-"""A v1 memory limit beyond this means that none was set: the kernel says about 2**63, rounded to pages."""
+"""A v1 memory limit above this means that none was set: the kernel reports about 2**63, rounded to pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuLimit:
-    """The tightest CPU quota that holds for a process."""
+    """The tightest CPU quota of a process."""
 
     quota_cpus: float
     periods: int | None  # count so far
@@ -25,18 +25,18 @@ class CpuLimit:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """The tightest memory limit that holds for a process. Fields are None where the kernel does not say."""
+    """The tightest memory limit of a process. A field is None if the kernel does not report it."""
 
     limit_bytes: int
     used_bytes: int | None  # without page cache that can be dropped at once
     oom_kills: int | None  # count so far
-    hits: int | None = None  # how often so far it was reached and memory had to be reclaimed
+    hits: int | None = None  # how often so far the limit was reached and memory was reclaimed
 
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
     version: int
-    root: str  # the part of the hierarchy that is mounted
+    root: str  # the mounted part of the hierarchy
     point: Path
 
 
@@ -48,7 +48,7 @@ def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
 def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> list[Path]:
     """Return the folders of a process's control groups for a controller ("cpu", "memory"), innermost first.
 
-    The ancestors are included, because their limits hold too. Mount points lie below ``fs_root``, which tests change.
+    The ancestors are included, because their limits hold too. Mount points lie below ``fs_root``.
     """
     try:
         memberships = (proc_root / str(pid) / "cgroup").read_text("utf-8", "replace")
@@ -72,7 +72,7 @@ def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> li
 
 
 def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
-    """Return the tightest quota of the folders; None where none sets one."""
+    """Return the tightest quota of the folders; None if there is none."""
     tightest: tuple[float, Path] | None = None
     for folder in folders:
         quota = _quota(folder)
@@ -85,7 +85,7 @@ def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
 
 
 def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
-    """Return the tightest memory limit of the folders; None where none sets one."""
+    """Return the tightest memory limit of the folders; None if there is none."""
     tightest: tuple[int, Path] | None = None
     for folder in folders:
         limit = _first_number(folder, "memory.max", "memory.limit_in_bytes")
@@ -98,14 +98,14 @@ def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
     stat = _counts(folder, "memory.stat")
     if used is not None:
         used -= stat.get("total_inactive_file", stat.get("inactive_file", 0))  # as kubelet counts it
-    hits = _counts(folder, "memory.events").get("max")  # v2; v1 counts the same in a file of its own
+    hits = _counts(folder, "memory.events").get("max")  # v2; v1 has a file for it
     if hits is None:
         hits = _first_number(folder, "memory.failcnt")
     return MemoryLimit(limit, None if used is None else max(0, used), read_oom_kills([folder]), hits)
 
 
 def read_oom_kills(folders: list[Path]) -> int | None:
-    """Return how often the kernel killed a process of the innermost group for memory; None where it does not say."""
+    """Return how often the kernel killed a process of the innermost group for memory; None if unknown."""
     for folder in folders[:1]:
         for name in ("memory.events", "memory.oom_control"):
             kills = _counts(folder, name).get("oom_kill")
@@ -127,8 +127,8 @@ def _first_number(folder: Path, *names: str) -> int | None:
 def _mounts(controller: str, mountinfo: str, fs_root: Path) -> list[_Mount]:
     mounts = []
     for line in mountinfo.splitlines():
-        before, separator, after = line.partition(" - ")
-        fields, tail = before.split(), after.split()
+        mount_part, separator, type_part = line.partition(" - ")
+        fields, tail = mount_part.split(), type_part.split()
         if not separator or len(fields) < 5 or len(tail) < 3:
             continue
         point = fs_root / _unescape(fields[4]).lstrip("/")
@@ -144,13 +144,13 @@ def _unescape(text: str) -> str:
 
 
 def _levels(mount: _Mount, path: str) -> list[Path]:
-    """Return the folders of the group and its ancestors, as far as they are mounted here."""
+    """Return the folders of the group and its ancestors that are mounted here."""
     root = mount.root.rstrip("/")
     if root and (path == root or path.startswith(root + "/")):
         path = path[len(root) :]
     folder = mount.point.joinpath(*[part for part in path.split("/") if part not in ("", "..", ".")])
     if not folder.is_dir():
-        folder = mount.point  # in a container only its own group may be mounted
+        folder = mount.point  # a container may mount only its own group
     levels = [folder]
     while levels[-1] != mount.point:
         levels.append(levels[-1].parent)

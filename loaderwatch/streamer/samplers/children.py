@@ -1,6 +1,6 @@
-"""Who else could work for a training process that stands still: its other threads, and the processes that it has started.
+"""Other workers for a training process that stands still: its other threads and its child processes.
 
-Without them nobody can tell a process that waits for a child at work from one whose child waits as well.
+Only they tell a process that waits for a working child from one whose child waits as well.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class _Count:
 
     cpu_ns: int
     switches: int
-    has_ended: bool = False  # and nobody has waited for it
+    has_ended: bool = False  # a zombie: its parent has not waited for it
 
 
 _Key = tuple[str, int]
-"""Pid or thread id, and when it began."""
+"""Pid or thread id, and its start time."""
 
 
 class ChildrenSampler:
-    """Reads the threads and descendants of one process, and keeps the last values for rates."""
+    """Reads the threads and descendants of one process and keeps the last values to compute rates."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self._pid = str(pid)
@@ -46,27 +46,27 @@ class ChildrenSampler:
         self._at_ns: int | None = None
 
     def look(self, now_ns: int, apart: Collection[int]) -> Values:
-        """Return what has been done per second since the last call, of which nothing is known in the first one.
+        """Return the activity per second since the last call; rates are missing in the first call.
 
-        ``apart`` are descendants that are told of elsewhere: the workers of the loaders.
+        ``apart``: descendants that are reported elsewhere, the loaders' workers.
         """
         threads = dict(
-            self._each(f"{self._pid}/task/{one}" for one in self._tasks(self._pid) if one != self._pid)
+            self._each(f"{self._pid}/task/{task}" for task in self._tasks(self._pid) if task != self._pid)
         )
-        found = self._descendants({str(pid) for pid in apart})
-        children = None if found is None else dict(self._each(found))
-        before = (self._threads, self._children, self._at_ns)
+        descendants = self._descendants({str(pid) for pid in apart})
+        children = None if descendants is None else dict(self._each(descendants))
+        previous = (self._threads, self._children, self._at_ns)
         self._threads, self._children, self._at_ns = threads, children, now_ns
         values: Values = dict(NOT_LOOKED)
         if children is not None:
             values["children_ended"] = float(sum(count.has_ended for count in children.values()))
-        if before[2] is None or now_ns <= before[2]:
+        if previous[2] is None or now_ns <= previous[2]:
             return values
-        elapsed_ns = now_ns - before[2]
-        values["threads_switches_per_s"] = _most(threads, before[0]) * 1e9 / elapsed_ns
-        if children is not None and before[1] is not None:
-            values["children_switches_per_s"] = _most(children, before[1]) * 1e9 / elapsed_ns
-            values["children_cpu_ratio"] = _spent_ns(children, before[1]) / elapsed_ns
+        elapsed_ns = now_ns - previous[2]
+        values["threads_switches_per_s"] = _most(threads, previous[0]) * 1e9 / elapsed_ns
+        if children is not None and previous[1] is not None:
+            values["children_switches_per_s"] = _most(children, previous[1]) * 1e9 / elapsed_ns
+            values["children_cpu_ratio"] = _spent_ns(children, previous[1]) / elapsed_ns
         return values
 
     def _tasks(self, pid: str) -> list[str]:
@@ -76,30 +76,30 @@ class ChildrenSampler:
             return []
 
     def _descendants(self, apart: Collection[str]) -> list[str] | None:
-        """Return the pids of all descendants; None where the kernel does not list children."""
-        found: list[str] = []
+        """Return the pids of all descendants; None if the kernel does not list children."""
+        descendants: list[str] = []
         waiting = [self._pid]
-        while waiting and len(found) < MOST_CHILDREN:
+        while waiting and len(descendants) < MOST_CHILDREN:
             pid = waiting.pop()
             own = self._children_of(pid)
             if own is None and pid == self._pid:
                 return None
             new = [child for child in own or () if child not in apart]
-            found += new
+            descendants += new
             waiting += new
-        return found
+        return descendants
 
     def _children_of(self, pid: str) -> list[str] | None:
-        """Return the children of a process; each is listed with the thread that started it."""
+        """Return the children of a process; the kernel lists each under the thread that started it."""
         known = False
-        found: list[str] = []
+        children: list[str] = []
         for task in self._tasks(pid):
             try:
-                found += (self._root / pid / "task" / task / "children").read_text().split()
+                children += (self._root / pid / "task" / task / "children").read_text().split()
                 known = True
             except OSError:
                 continue
-        return found if known else None
+        return children if known else None
 
     def _each(self, names: Iterator[str] | list[str]) -> Iterator[tuple[_Key, _Count]]:
         for name in names:
@@ -119,7 +119,7 @@ _NOTHING: Final = _Count(0, 0)
 
 
 def _most(now: dict[_Key, _Count], before: dict[_Key, _Count]) -> int:
-    """Return the voluntary switches of the one that was woken most; one that is new counts from its start."""
+    """Return the most voluntary switches of any thread or process; new ones count from their start."""
     return max((count.switches - before.get(key, _NOTHING).switches for key, count in now.items()), default=0)
 
 

@@ -1,7 +1,7 @@
-"""The file system that the job fills: how much is left of it, and by how much it falls with each save.
+"""The file system that the job fills: its free space, and by how much that falls with each save.
 
-A file system counts as filled by the job where its free space reaches new lows while the job's training processes
-write at least half as much as it loses. Looking at one may hang where its server is dead, so a thread does it.
+The job fills a file system if its free space reaches new lows while the training processes write at least
+half of the loss. A look at a file system may hang if its server is dead, so a thread does it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 import psutil
 
 LOOK_NS: Final = 2_000_000_000
-LEAST_FALL: Final = 4 << 20  # bytes below the last low; less is a log
+LEAST_FALL: Final = 4 << 20  # bytes below the last low; smaller falls are logs
 HANGS_NS: Final = 30_000_000_000
-"""From here on a look hangs, and what was known before it is told no longer."""
-KEPT: Final = 64  # saves from which the usual one is taken
+"""From this duration on a look hangs, and older results are no longer reported."""
+KEPT: Final = 64  # saves from which the usual one is computed
 LEAST_SAVES: Final = 3
 STEADY_NS: Final = 60_000_000_000
-"""From here on a disk that falls in every look is filled steadily, and not by one save."""
+"""A disk that falls in every look for this long is filled steadily, not by one save."""
 LATE: Final = 3.0
-"""Times the usual time between two saves without a new low: the job deletes as much as it writes."""
+"""This many usual intervals without a new low mean that the job deletes as much as it writes."""
 NO_FOLDERS: Final = ("/dev/", "/proc/", "/sys/")
 NO_DISKS: Final = frozenset(
     {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "autofs", "mqueue", "squashfs"}
@@ -39,8 +39,8 @@ class Filling:
     total_bytes: int
     free_bytes: int
     bytes_per_s: float
-    save_bytes: float | None  # of one save; None where it fills without a pause
-    seen_s: float  # how long it has been filled like this
+    save_bytes: float | None  # of one save; None if the disk fills without pauses
+    seen_s: float  # how long the disk has been filling like this
 
     @property
     def left_s(self) -> float:
@@ -50,7 +50,7 @@ class Filling:
 
 @dataclass(slots=True)
 class _Save:
-    """A stretch of looks in each of which the free space reached a new low."""
+    """A series of looks, each of which found a new low of the free space."""
 
     began_ns: int
     ended_ns: int
@@ -67,7 +67,7 @@ class _Disk:
 
 
 class Disks:
-    """What is known of each file system from one look to the next."""
+    """What is known of each file system between looks."""
 
     def __init__(self) -> None:
         self._disks: dict[str, _Disk] = {}
@@ -75,9 +75,9 @@ class Disks:
     def look(
         self, spaces: Mapping[str, tuple[int, int]], written_bytes: float, now_ns: int
     ) -> Filling | None:
-        """Return the file system that is full first if the job goes on like this; None where it fills none.
+        """Return the file system that is full first if the job goes on like this; None if it fills none.
 
-        ``spaces`` is (total, free) in bytes by where each is mounted; ``written_bytes`` is what the job has written so far.
+        ``spaces``: (total, free) in bytes by mount point. ``written_bytes``: what the job has written so far.
         """
         filling = [
             one
@@ -88,7 +88,7 @@ class Disks:
 
     def _look_at(self, path: str, total: int, free: int, written: float, now_ns: int) -> Filling | None:
         disk = self._disks.get(path)
-        if disk is None or written < disk.written_bytes:  # a job that began anew counts from 0
+        if disk is None or written < disk.written_bytes:  # a restarted job counts from 0
             self._disks[path] = _Disk(free, written, now_ns)
             return None
         fall = disk.low_bytes - free
@@ -103,16 +103,16 @@ class Disks:
                     disk.saves.append(_Save(disk.looked_ns, now_ns, disk.low_bytes, free))
             disk.low_bytes, disk.written_bytes = free, written
         disk.looked_ns = now_ns
-        found = _trend(disk.saves, now_ns) if disk.saves else None
+        trend = _trend(disk.saves, now_ns) if disk.saves else None
         return (
             None
-            if found is None
-            else Filling(path, total, free, *found, (now_ns - disk.saves[0].began_ns) / 1e9)
+            if trend is None
+            else Filling(path, total, free, *trend, (now_ns - disk.saves[0].began_ns) / 1e9)
         )
 
 
 def _is_over(saves: deque[_Save], now_ns: int) -> bool:
-    """Whether no save came for far longer than usual; the next one begins anew."""
+    """Whether no save came for far longer than usual; the next save starts a new series."""
     return len(saves) >= LEAST_SAVES and now_ns - saves[-1].ended_ns > LATE * _every_ns(saves)
 
 
@@ -121,11 +121,11 @@ def _every_ns(saves: deque[_Save]) -> float:
 
 
 def _trend(saves: deque[_Save], now_ns: int) -> tuple[float, float | None] | None:
-    """Return by how many bytes per second a disk falls, and by how many with each save; None where it does not."""
+    """Return how many bytes a disk loses per second and per save; None if it loses none."""
     first, last = saves[0], saves[-1]
     if len(saves) >= LEAST_SAVES:
-        each = (first.after_bytes - last.after_bytes) / (len(saves) - 1)
-        return None if _is_over(saves, now_ns) else (each / _every_ns(saves) * 1e9, each)
+        bytes_per_save = (first.after_bytes - last.after_bytes) / (len(saves) - 1)
+        return None if _is_over(saves, now_ns) else (bytes_per_save / _every_ns(saves) * 1e9, bytes_per_save)
     lasted = last.ended_ns - last.began_ns
     if lasted < STEADY_NS or last.ended_ns != now_ns:
         return None
@@ -140,7 +140,7 @@ class DiskSampler:
         self._looked_ns: int | None = None
         self._thread: threading.Thread | None = None
         self.filling: Filling | None = None
-        """The file system that is full first, as of the last look that came back."""
+        """The file system that is full first, as of the last finished look."""
 
     @property
     def looks(self) -> bool:
@@ -166,9 +166,9 @@ class DiskSampler:
 
 
 def read_spaces() -> dict[str, tuple[int, int]]:
-    """Return total and free bytes of each file system that this process can write to, by where it is mounted.
+    """Return total and free bytes of each file system that this process can write to, by mount point.
 
-    One that is mounted in several places counts once, under its shortest path. Shared memory is not among them.
+    A file system with several mount points counts once, under its shortest path. Shared memory is left out.
     """
     spaces: dict[str, tuple[int, int]] = {}
     seen: set[int] = set()

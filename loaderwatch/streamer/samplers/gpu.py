@@ -1,6 +1,6 @@
-"""The GPU sampler: it reads NVML ten times a second in a thread of its own, so that a hanging driver never stops the drain.
+"""The GPU sampler: its own thread reads NVML ten times a second, so a hanging driver never stops the drain.
 
-Each field fails by itself: what a GPU or driver cannot tell is None, and the other fields are read all the same.
+Fields fail one by one: a value that a GPU or driver does not provide is None, and the others are read.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ log = logging.getLogger(__name__)
 
 PERIOD_S: Final = 0.1
 SLOW_EVERY: Final = 5  # ticks: memory, memory clock, temperature, throttle reasons
-PROCESSES_EVERY: Final = 10  # ticks: utilization of each process; the driver renews it once a second
+PROCESSES_EVERY: Final = 10  # ticks: utilization of each process, which the driver updates once a second
 UNUSED_EVERY: Final = 10  # ticks: GPUs that no rank of ours uses
 RESOLVE_EVERY_S: Final = 5.0
-RESOLVE_SOON_S: Final = 1.0  # for the first seconds of a training process, which has to be found on its GPU
+RESOLVE_SOON_S: Final = 1.0  # in a training process's first seconds, until it is found on its GPU
 SOON_FOR_S: Final = 10.0
 OPEN_AGAIN_S: Final = 60.0
 MAX_ROWS: Final = 20_000
 
 
 class GpuSampler:
-    """``start`` it, tell it with ``follow`` which processes matter, and ``take_rows`` of the table "gpus"."""
+    """``start`` it, name the processes to watch with ``follow``, and ``take_rows`` of the table "gpus"."""
 
     def __init__(self) -> None:
         self.off: Text | None = None  # why there are no GPU charts
@@ -51,10 +51,10 @@ class GpuSampler:
         self._infos: list[GpuInfo] = []
         self._states: list[GpuState] = []
         self._followed: dict[int, tuple[int, str | None]] = {}
-        self._followed_at = 0.0  # when that changed
+        self._followed_at = 0.0  # when the followed processes changed
         self._stop_asked = threading.Event()
         self._devices: list[Device] = []
-        self._ranks: dict[int, list[tuple[int, int]]] = {}  # index of the device: (rank, pid) of those on it
+        self._ranks: dict[int, list[tuple[int, int]]] = {}  # by device index: (rank, pid) on that device
         self._pcie_turn = 0
         self._used: dict[int, float] = {}
         self._streams = OtherStreams()
@@ -65,7 +65,7 @@ class GpuSampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end, without waiting for a call that hangs in the driver."""
+        """Ask the thread to end. This does not wait for a call that hangs in the driver."""
         self._stop_asked.set()
 
     def follow(self, processes: Mapping[int, tuple[int, str | None]]) -> None:
@@ -76,38 +76,38 @@ class GpuSampler:
             self._followed = dict(processes)
 
     def infos(self) -> list[GpuInfo]:
-        """Return the GPUs, into which a row's ``gpu`` is the index; then one entry for each further rank of a shared GPU."""
+        """Return the GPUs, indexed by a row's ``gpu``, then an entry per further rank of a shared GPU."""
         with self._lock:
             return list(self._infos)
 
     def take_states(self) -> list[GpuState]:
-        """Return what all GPUs do; empty where that was not looked at since the last call."""
+        """Return what all GPUs do; empty if they were not read since the last call."""
         with self._lock:
             taken, self._states = self._states, []
         return taken
 
     def used(self) -> dict[int, float]:
-        """Return the newest utilization of each rank's GPU, 0 to 1, where it is known."""
+        """Return the newest known utilization of each rank's GPU, 0 to 1."""
         with self._lock:
             return dict(self._used)
 
     def believed(
         self, waits: Sequence[tuple[int, ...]], wall_offset_ns: int, *, final: bool = False
     ) -> list[tuple[int, ...]]:
-        """Return new rows of the table "gpu_waits", with as much starved time of them as NVML can confirm.
+        """Return new rows of "gpu_waits", their starved time limited to what NVML confirms.
 
-        Where it has yet to tell, they may come with a later call, unless this is the ``final`` one.
+        Rows that NVML cannot confirm yet may come with a later call, unless this one is ``final``.
         """
         with self._lock:
             return self._streams.believed(waits, wall_offset_ns, hold=bool(self._devices) and not final)
 
     def held(self) -> list[tuple[int, ...]]:
-        """Return the rows of the table "gpu_waits" that are kept for a later call of ``believed``."""
+        """Return the rows of "gpu_waits" that are kept for a later call of ``believed``."""
         with self._lock:
             return self._streams.held
 
     def annotate(self, processes: Sequence[ProcessInfo]) -> list[ProcessInfo]:
-        """Return the processes, and which of them compute on another stream than the one on which they ask for batches."""
+        """Return the processes, marking those that compute on another stream than they ask for batches on."""
         with self._lock:
             known = dict.fromkeys(self._streams.ranks, True) | dict.fromkeys(self._streams.waiting)
         return [
@@ -158,14 +158,14 @@ class GpuSampler:
             deadline += PERIOD_S
             late_s = time.monotonic() - deadline
             if late_s > 1.0:
-                deadline += late_s  # after a suspend or a slow driver call, do not run faster to catch up
+                deadline += late_s  # after a suspend or a slow driver call, do not catch up by running faster
             elif late_s < 0:
                 self._stop_asked.wait(-late_s)
 
     def _has_begun(self) -> bool:
-        """Whether training processes have just been found that have no device yet."""
+        """Whether there are new training processes without a known device."""
         with self._lock:
-            known = {rank for of in self._ranks.values() for rank, _ in of}
+            known = {rank for members in self._ranks.values() for rank, _ in members}
             return self._followed.keys() != known and time.monotonic() - self._followed_at < SOON_FOR_S
 
     def _resolve(self) -> None:
@@ -208,7 +208,7 @@ class GpuSampler:
         devices = self._devices
         used = [index for index in range(len(devices)) if index in self._ranks]
         if used:
-            # One call in each tick, because the driver counts for 20 ms in each.
+            # One call per tick, because the driver measures for 20 ms in each call.
             calls = max(len(used) * 2, int(1.0 / PERIOD_S))
             self._pcie_turn = (self._pcie_turn + 1) % calls
             if self._pcie_turn < len(used) * 2:
@@ -245,9 +245,9 @@ def _info(index: int, device: Device, rank: int | None) -> GpuInfo:
 
 
 def find_device(devices: list[Device], pid: int, uuid: str | None) -> int | None:
-    """Return the index of a process's device: the one it named, unless NVML lists the process only on others.
+    """Return the index of a process's device: the named one, unless NVML lists the process only on others.
 
-    A process that named none, or the wrong one, computes where it holds the most memory. None where that is not known.
+    With no or a wrong name, it is the device where the process holds the most memory; None if unknown.
     """
     named = _named(devices, uuid)
     listed = [index for index, device in enumerate(devices) if _lists(device, pid)]
@@ -265,10 +265,10 @@ def _named(devices: list[Device], uuid: str | None) -> int | None:
     index = next((i for i, device in enumerate(devices) if same_uuid(device.uuid, uuid)), None)
     if index is None or not devices[index].slices:
         return index
-    slices = devices[index].slices  # on a GPU that is cut, only the slices compute
+    slices = devices[index].slices  # on a partitioned GPU only the slices compute
     return devices.index(slices[0]) if len(slices) == 1 else None
 
 
 def _lists(device: Device, pid: int) -> bool:
-    """Whether NVML lists the process on the device. A list with an unknown pid is of another pid namespace and not used."""
+    """Whether NVML lists the process there. A list with an unknown pid is of another pid namespace."""
     return pid in device.pids and not device.slices and all(map(pid_in_use, device.pids))

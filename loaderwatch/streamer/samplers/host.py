@@ -1,4 +1,4 @@
-"""The host sampler, which reads a row of the table "hosts" once a second."""
+"""The host sampler: it reads a row of the table "hosts" once a second."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _T = TypeVar("_T")
 LOOK_AGAIN_NS: Final = 30_000_000_000
 VIRTUAL_DISKS: Final = ("loop", "ram", "zram", "dm-", "md", "nbd", "fd", "sr")
 BUSY: Final = ("user", "nice", "system", "irq", "softirq", "steal")
-"""What a CPU's time goes into while it is busy, as psutil names it; a guest's time is in the user's."""
+"""Kinds of busy CPU time, in psutil's names; guest time is part of user time."""
 
 
 @dataclass(slots=True)
 class _Rates:
-    """The rates of growing counters, from their last values and when those were read."""
+    """The rates of growing counters, computed from their last values and times."""
 
     past: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def per_s(self, name: str, value: float | None, now_ns: int) -> float | None:
-        """Return the growth per second since the last call; None at first, and when a counter began anew."""
+        """Return the growth per second since the last call; None at first and after a counter's reset."""
         old = self.past.pop(name, None)
         if value is None:
             return None
@@ -54,10 +54,10 @@ class _Rates:
 
 
 class HostSampler:
-    """Reads the host as the training process sees it, with that process's control group, affinity and network.
+    """Reads the host as the training process sees it: with its control group, affinity and network.
 
-    What psutil reads comes from psutil; the rest (pressure, control groups, shared memory, refaults) there is on Linux only.
-    Tests give other folders for ``proc_root`` and ``fs_root``.
+    psutil provides most values. The others (pressure, control groups, shared memory, refaults) exist on Linux
+    only. Tests give other folders as ``proc_root`` and ``fs_root``.
     """
 
     def __init__(self, proc_root: Path = PROC, fs_root: Path = Path("/")) -> None:
@@ -81,7 +81,7 @@ class HostSampler:
         )
 
     def info(self, gpu_off: Text | None) -> HostInfo:
-        """Return the facts of the host, which hardly change; ``gpu_off`` says why there are no GPU charts."""
+        """Return the host's facts, which rarely change; ``gpu_off`` says why there are no GPU charts."""
         static, filling = self._static, self._filling.filling
         return HostInfo(
             name=static.name,
@@ -96,17 +96,16 @@ class HostSampler:
         )
 
     def sample(self, training_pid: int, now_ns: int, written_bytes: float = 0.0) -> Values:
-        """Return the row's values without its time; None, or nothing, for each that cannot be read.
+        """Return the row's values without its time; a value that cannot be read is None or missing.
 
-        ``written_bytes`` is what the host's training processes have written to files so far.
+        ``written_bytes``: what the host's training processes have written to files so far.
         """
-        if self._has_proc:  # elsewhere nobody knows what a process has written
+        if self._has_proc:  # other systems do not report what a process has written
             self._filling.sample(written_bytes, now_ns)
         filling = self._filling.filling
         available, total = _memory()
-        load = (
-            _asked(os.getloadavg) if hasattr(os, "getloadavg") else None
-        )  # psutil's on Windows begins with a 0
+        # psutil's load on Windows begins with a 0
+        load = _asked(os.getloadavg) if hasattr(os, "getloadavg") else None
         own = _asked(lambda: psutil.Process().memory_info())
         values: Values = {
             "cpu_ratio": self._cpu_ratio(now_ns),
@@ -170,7 +169,7 @@ class HostSampler:
             return None
 
     def _cpu_ratio(self, now_ns: int) -> float | None:
-        """Return the busy share of all CPUs since the last sample. psutil's own would begin with a 0 that means nothing."""
+        """Return the busy share of all CPUs since the last sample. psutil's own starts with a false 0."""
         times = _asked(psutil.cpu_times)
         if times is None:
             return None
@@ -181,7 +180,7 @@ class HostSampler:
         return min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None
 
     def _quota(self) -> tuple[float | None, float | None]:
-        """Return the quota in CPUs, and the share of periods since the last sample in which it stopped the process."""
+        """Return the quota in CPUs, and the share of periods since the last sample that it throttled."""
         limit = read_cpu_limit(self._groups[1])
         if limit is None:
             self._throttled = None
@@ -192,11 +191,11 @@ class HostSampler:
         if old is None or limit.periods < old[0]:
             return limit.quota_cpus, None
         periods = limit.periods - old[0]
-        # Without a period in between, nothing ran that could have been stopped.
+        # Without a period in between, nothing ran that could have been throttled.
         return limit.quota_cpus, min((limit.throttled_periods - old[1]) / periods, 1.0) if periods else 0.0
 
     def _refaulted(self) -> int | None:
-        """Return the bytes of files that were read again so soon after eviction that a larger page cache would hold them."""
+        """Return the bytes of files read again soon after eviction; a larger page cache would hold them."""
         for line in (self._text("vmstat") or "").splitlines():
             name, _, pages = line.partition(" ")
             if name == "workingset_refault_file" and pages.isdecimal():
@@ -204,7 +203,7 @@ class HostSampler:
         return None
 
     def _pressure(self, kind: str, which: str, now_ns: int) -> float | None:
-        """Return PSI's share of the time since the last sample, from its totals, because avg10 lags by seconds."""
+        """Return PSI's share of the time since the last sample, from its totals: avg10 lags by seconds."""
         for line in (self._text(f"pressure/{kind}") or "").splitlines():
             if line.startswith(which + " "):
                 total = line.rpartition("total=")[2]
@@ -229,7 +228,7 @@ class HostSampler:
         return frozenset(name for name in names if not name.startswith(VIRTUAL_DISKS))
 
     def _disk(self) -> tuple[int | None, int | None]:
-        """Return the bytes read from and written to the host's disks so far, as far as there are any."""
+        """Return the bytes read from and written to the host's disks so far; None if there are no disks."""
         counted = _asked(lambda: psutil.disk_io_counters(perdisk=True)) or {}
         disks = [disk for name, disk in counted.items() if name in self._disks]
         if not disks:
@@ -237,7 +236,7 @@ class HostSampler:
         return sum(disk.read_bytes for disk in disks), sum(disk.write_bytes for disk in disks)
 
     def _network(self, training_pid: int) -> int | None:
-        """Return the bytes received so far by the interfaces that the training process sees, except loopback."""
+        """Return the bytes received so far by the training process's network interfaces, without loopback."""
         text = self._text(f"{training_pid}/net/dev")
         if text is None:
             return None
@@ -257,7 +256,7 @@ def _memory() -> tuple[int | None, int | None]:
 
 
 def _asked(ask: Callable[[], _T]) -> _T | None:
-    """Return what psutil says; None where the system hides it, or says it in a way that psutil does not expect."""
+    """Return psutil's answer; None if the system hides it or answers in an unexpected form."""
     try:
         return ask()
     except (psutil.Error, OSError, NotImplementedError, LookupError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads GPUs through pynvml, field by field. Only this module knows NVML's calls and units."""
+"""Reads GPUs through pynvml, field by field. No other module knows NVML's calls and units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 SIMULATED_PREFIX: Final = "loaderwatch simulated"
 TRY_AGAIN_S: Final = 60.0
-"""After how long a field that this GPU or driver does not support is tried again."""
+"""After this time a field that the GPU or driver does not support is tried again."""
 KEEP_S: Final = 2.0
 """How long a process's utilization is valid: the driver samples a running process at least once a second."""
 UNSUPPORTED: Final = frozenset(
@@ -41,9 +41,9 @@ GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_
 
 
 class NvmlMissing(Exception):
-    """NVML cannot be used, for a reason ``why`` of the message ``gpu-charts-off``; ``said`` is what NVML itself says.
+    """NVML is unusable for the reason ``why`` of the message ``gpu-charts-off``; ``said`` is NVML's own text.
 
-    ``forever`` means that this will not change while this process lives.
+    ``forever``: this will not change while this process lives.
     """
 
     def __init__(self, why: str, said: str | None = None, *, forever: bool) -> None:
@@ -55,7 +55,7 @@ def open_nvml() -> None:
     """Load and initialize NVML.
 
     Raises:
-        NvmlMissing: there is no library, no driver, or they do not fit together.
+        NvmlMissing: there is no library or no driver, or their versions do not match.
     """
     try:
         pynvml.nvmlInit()
@@ -66,7 +66,7 @@ def open_nvml() -> None:
 
 
 def same_uuid(nvml_uuid: str, other: str) -> bool:
-    """Whether two UUIDs name one GPU: CUDA and torch leave out the prefix GPU- or MIG-."""
+    """Whether two UUIDs name one GPU: CUDA and torch omit the prefix GPU- or MIG-."""
     return _bare(nvml_uuid) == _bare(other)
 
 
@@ -78,7 +78,7 @@ def _bare(uuid: str) -> str:
 
 
 def list_devices(known: list[Device]) -> list[Device]:
-    """Return the GPUs in NVML's order, then MIG slices; devices that are already known are kept."""
+    """Return the GPUs in NVML's order, then MIG slices; known devices are kept."""
     by_uuid = {device.uuid: device for device in known}
     whole: list[Device] = []
     slices: list[Device] = []
@@ -101,14 +101,14 @@ def _slices(parent: Any, by_uuid: dict[str, Device]) -> list[Device]:
     mode = _ask(pynvml.nvmlDeviceGetMigMode, parent)
     if not mode or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return []
-    found = []
+    slices = []
     for index in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
         own = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
         uuid = _ask(pynvml.nvmlDeviceGetUUID, own) if own is not None else None
         if uuid is not None:
-            found.append(by_uuid.get(uuid) or Device(parent, own, uuid))
-            found[-1].handle, found[-1].own = parent, own
-    return found
+            slices.append(by_uuid.get(uuid) or Device(parent, own, uuid))
+            slices[-1].handle, slices[-1].own = parent, own
+    return slices
 
 
 def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -121,7 +121,7 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
 class Device:
     """One GPU, or one MIG slice: memory and processes are the slice's own, power and clocks its GPU's.
 
-    NVML gives no utilization of slices, nor of a GPU that is cut into slices.
+    NVML gives no utilization of slices, nor of a GPU that is partitioned into slices.
     """
 
     def __init__(self, handle: Any, own: Any, uuid: str) -> None:
@@ -132,8 +132,7 @@ class Device:
             _ask(pynvml.nvmlDeviceGetName, own) or _ask(pynvml.nvmlDeviceGetName, handle) or "GPU"
         )
         self.slices: list[Device] = []
-        # the processes on it, with the bytes of its memory that they hold
-        self.pids: dict[int, float | None] = {}
+        self.pids: dict[int, float | None] = {}  # its processes, with the bytes of its memory that they hold
         self.lost = False
         self.trouble = ""
         self._retry_at: dict[str, float] = {}
@@ -151,8 +150,8 @@ class Device:
         self._temperature_c: float | None = None
         self._throttle_reasons: int | None = None
         self._others: int | None = None
-        self._sampled_us: int | None = None  # the newest sample of any process, by the driver's clock
-        self._sm: dict[int, tuple[float, float]] = {}  # pid: its SM utilization and when it was read
+        self._sampled_us: int | None = None  # newest sample of any process, by the driver's clock
+        self._sm: dict[int, tuple[float, float]] = {}  # by pid: SM utilization, time of the reading
 
     def read_fast(self) -> None:
         """Read utilization, power and SM clock."""
@@ -177,12 +176,12 @@ class Device:
             self._field("temperature", pynvml.nvmlDeviceGetTemperature, self.handle, sensor), 1.0
         )
         reasons = self._field("event reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons, self.handle)
-        if reasons is None:  # drivers before 535 have another name for it
+        if reasons is None:  # drivers before 535 use another name
             reasons = self._field("reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.handle)
         self._throttle_reasons = None if reasons is None else int(reasons)
 
     def read_pcie(self, *, receive: bool) -> None:
-        """Read one direction's throughput, for which the driver counts for 20 ms."""
+        """Read one direction's throughput; the driver measures for 20 ms."""
         name, counter = (
             ("PCIe receive", pynvml.NVML_PCIE_UTIL_RX_BYTES)
             if receive
@@ -204,7 +203,7 @@ class Device:
         self._sm = {pid: sm for pid, sm in self._sm.items() if now - sm[1] < KEEP_S}
         if not samples:
             return
-        if self._sampled_us is not None:  # the first answer reaches back as far as the driver remembers
+        if self._sampled_us is not None:  # the first answer covers all that the driver remembers
             for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
                 if sample.smUtil <= 100:
                     self._sm[int(sample.pid)] = (sample.smUtil / 100, now)
@@ -218,11 +217,11 @@ class Device:
         self.pids = {int(p.pid): _scaled(p.usedGpuMemory, 1.0) for p in running or ()}
 
     def count_others(self, ours: Set[int]) -> None:
-        """Count processes that are not of this run; unknown where NVML lists none of ours (another pid namespace)."""
+        """Count processes of other runs; unknown if NVML lists none of ours (another pid namespace)."""
         self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
     def values(self, pid: int | None = None) -> Values:
-        """Return the device's values of the table "gpus", with those of process ``pid`` on it; nothing while it does not answer."""
+        """Return the device's values of the table "gpus", with process ``pid``'s; empty without an answer."""
         if self.lost:
             return {}
         return {
@@ -247,25 +246,20 @@ class Device:
         """Return what the device does, with its mean utilization since the last call.
 
         Args:
-            index: the device's, of ``GpuInfo.gpu``.
+            index: the device's index, as in ``GpuInfo.gpu``.
             ranks: pid to rank, of this run.
         """
         utilizations, self._utilizations = self._utilizations, []
         if self.lost:
             return GpuState(gpu=index)
-        visible = all(map(pid_in_use, self.pids))  # else they are numbers of another pid namespace
+        visible = all(map(pid_in_use, self.pids))  # else these pids belong to another pid namespace
         processes = []
         for pid, memory in sorted(self.pids.items(), key=lambda item: -(item[1] or 0.0)):
             name, user = name_and_user(pid) if visible else (None, None)
             sm_ratio = self._sm.get(pid, (None, 0.0))[0]
             processes.append(
                 GpuProcess(
-                    pid=pid,
-                    rank=ranks.get(pid),
-                    memory_bytes=memory,
-                    sm_ratio=sm_ratio,
-                    name=name,
-                    user=user,
+                    pid=pid, rank=ranks.get(pid), memory_bytes=memory, sm_ratio=sm_ratio, name=name, user=user
                 )
             )
         values = self.values()

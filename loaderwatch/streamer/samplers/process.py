@@ -1,4 +1,4 @@
-"""The process sampler, which reads a row of the table "processes" for each training process and worker once a second."""
+"""The process sampler: it reads a row of the table "processes" for each training process and worker."""
 
 from __future__ import annotations
 
@@ -15,20 +15,80 @@ import psutil
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, PROC, TIMER_FUNCTIONS, waits_in
 from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
-from loaderwatch.streamer.samplers.file_locks import FileLocks
-from loaderwatch.streamer.samplers.procfs import ProcessFiles
-from loaderwatch.streamer.samplers.threads import ThreadTimes
+from loaderwatch.streamer.samplers.procfs import FileLocks, ProcessFiles, parse_stat
 
-FDS_EVERY: Final = 5  # in samples: listing descriptors costs as much as everything else together
+PIN_NAME: Final = "pt_data_pin"
+"""PyTorch's name for the thread of each iterator that pins memory (pytorch#128448)."""
+
+
+class ThreadTimes:
+    """Reads some threads of one process. It reads each name twice, because a new thread has no name yet."""
+
+    def __init__(self, pid: int, proc_root: Path = PROC) -> None:
+        self._folder = proc_root / str(pid) / "task"
+        self._main = str(pid)
+        self._new: set[str] = set()  # thread ids
+        self._others: set[str] = set()
+        self._pinning: set[str] = set()
+        self._cpu_ns: dict[str, int] = {}
+        self._at_ns = 0
+
+    def look(self, now_ns: int, *, pins: bool) -> tuple[float | None, float | None]:
+        """Return CPU time per second since the last call: of the main and the busiest pin thread.
+
+        A value is None if there is no such thread or it is new. ``pins``: threads that pin memory may exist.
+        """
+        if pins:
+            self._find_pinning()
+        cpu_ns = {
+            tid: spent for tid in (self._main, *self._pinning) if (spent := self._spent(tid)) is not None
+        }
+        elapsed_ns = now_ns - self._at_ns
+        previous_ns, self._cpu_ns, self._at_ns = self._cpu_ns, cpu_ns, now_ns
+        ratios = {
+            tid: (spent - previous_ns[tid]) / elapsed_ns
+            for tid, spent in cpu_ns.items()
+            if tid in previous_ns and elapsed_ns > 0
+        }
+        return ratios.pop(self._main, None), max(ratios.values(), default=None)
+
+    def _find_pinning(self) -> None:
+        try:
+            threads = set(os.listdir(self._folder)) - {self._main}  # noqa: PTH208 - no Path per thread
+        except OSError:
+            threads = set()
+        self._others &= threads
+        self._pinning &= threads
+        unknown = threads - self._others - self._pinning
+        self._pinning |= {tid for tid in unknown if self._name(tid) == PIN_NAME}
+        unknown -= self._pinning
+        self._others |= unknown & self._new
+        self._new = unknown - self._others
+
+    def _name(self, thread: str) -> str | None:
+        try:
+            return (self._folder / thread / "comm").read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def _spent(self, thread: str) -> int | None:
+        try:
+            stat = parse_stat((self._folder / thread / "stat").read_bytes())
+        except OSError:
+            return None
+        return stat.cpu_ns if stat else None
+
+
+FDS_EVERY: Final = 5  # in samples: listing descriptors costs as much as all else together
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
-"""The states that psutil gives, as letters of /proc. "running" is missing, because macOS and Windows say it of sleepers, too."""
+"""psutil's states as letters of /proc. "running" is missing: macOS and Windows report it for sleepers too."""
 PSS_EVERY_NS: Final = 10_000_000_000
 PSS_REST: Final = 500
-"""After reading a PSS, none is read for so many times as long as it took: 0.2 % of a core, however many processes there are."""
+"""After a PSS reading, none follows for this many times its duration: 0.2 % of a core in all."""
 
 
 def process_began_s(pid: int) -> float | None:
-    """Return when the process with this pid began, which tells it from another; None if it has ended. This needs no /proc."""
+    """Return when a process began: pid and start identify it. None if it has ended. This needs no /proc."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -36,12 +96,12 @@ def process_began_s(pid: int) -> float | None:
         return float(process.create_time())
     except psutil.NoSuchProcess:
         return None
-    except psutil.Error:  # the system does not say, so there is one
+    except psutil.Error:  # the system does not say, so the process exists
         return 0.0
 
 
 def name_and_user(pid: int) -> tuple[str | None, str | None]:
-    """Return the name of a process's program and of its user; None where the system does not say."""
+    """Return the names of a process's program and user; None if unknown."""
     try:
         return _name_and_user(pid, psutil.Process(pid).create_time())
     except psutil.Error:
@@ -73,7 +133,7 @@ class _Past:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading of a process: its values for the row, and the facts that its open span carries."""
+    """One reading of a process: its values for the row, and the facts for its open span."""
 
     state: str | None
     read_chars: int | None
@@ -83,7 +143,7 @@ class Reading:
 
 
 class ProcessSampler:
-    """Reads processes one by one, and keeps the last values for rates."""
+    """Reads processes one by one and keeps the last values to compute rates."""
 
     def __init__(self, proc_root: Path = PROC) -> None:
         self._proc_root = proc_root
@@ -91,9 +151,8 @@ class ProcessSampler:
         self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
         self._file_locks = FileLocks(proc_root)
         self._next_pss_ns = 0
-        self._elsewhere: dict[
-            int, tuple[float, float, int]
-        ] = {}  # by pid: when it began, CPU seconds, when read
+        # by pid: start time, CPU seconds, time of the reading
+        self._elsewhere: dict[int, tuple[float, float, int]] = {}
 
     def sample(
         self,
@@ -106,14 +165,14 @@ class ProcessSampler:
     ) -> Reading | None:
         """Read a process; return None if it has ended.
 
-        ``training`` means that it is no worker, ``pins`` that it may have threads that pin memory. With ``apart`` its other threads
-        and its descendants are read as well, without those.
+        ``training``: not a worker. ``pins``: it may have threads that pin memory. With ``apart``, its other
+        threads and its descendants except those pids are read as well.
         """
         if not self._has_proc:
             return self._sample_elsewhere(files.pid, now_ns)
         stat = files.stat()
         if stat is None or not stat.rss_bytes:
-            return None  # a process without memory is about to be a zombie
+            return None  # a process without memory is becoming a zombie
         status = files.status()
         read_chars, written_chars, read_bytes = files.io()
         key = (files.pid, stat.start_ticks)
@@ -171,17 +230,17 @@ class ProcessSampler:
 
     def _children(self, pid: int, past: _Past, apart: Collection[int] | None, now_ns: int) -> Values:
         if apart is None:
-            past.children = None  # their rates are of one span
+            past.children = None  # their rates belong to one span
             return NOT_LOOKED
         if past.children is None:
             past.children = ChildrenSampler(pid, self._proc_root)
         return past.children.look(now_ns, apart)
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
-        """Return the PSS of a worker if it is its turn; the turn is that of the worker not read for longest.
+        """Return the PSS of a worker if it is its turn: the worker not read for the longest is next.
 
-        While the kernel walks the pages, threads of that process cannot map memory, nor bring in pages after one that tried to. That
-        is 20 ms and more for each GB, so the training process is left out.
+        While the kernel walks the pages, threads of that process cannot map memory, nor load pages once
+        another one tries to map. That takes 20 ms and more per GB, so the training process is left out.
         """
         if now_ns < self._next_pss_ns or now_ns - past.pss_at_ns < PSS_EVERY_NS:
             return None
@@ -194,7 +253,7 @@ class ProcessSampler:
         return value
 
     def look(self, files: ProcessFiles) -> Reading | None:
-        """Read the facts that the open span carries, without changing the rates; the row is not for the table."""
+        """Read the facts for an open span without changing the rates. The result is no row for the table."""
         stat = files.stat()
         if stat is None:
             return None
@@ -203,14 +262,14 @@ class ProcessSampler:
         return Reading(stat.state, files.io()[0], None if tracer is None else tracer != 0, files.wchan(), {})
 
     def forget_dead(self, living: set[int]) -> None:
-        """Drop the last values of processes that are gone."""
+        """Drop the last values of processes that have ended."""
         for key in [key for key in self._past if key[0] not in living]:
             del self._past[key]
         for pid in self._elsewhere.keys() - living:
             del self._elsewhere[pid]
 
     def _sample_elsewhere(self, pid: int, now_ns: int) -> Reading | None:
-        """Read a process with psutil, on systems without /proc; return None if it has ended or may not be read."""
+        """Read a process with psutil, without /proc; return None if it has ended or is not readable."""
         try:
             process = psutil.Process(pid)
             with process.oneshot():
@@ -235,14 +294,14 @@ class ProcessSampler:
 
 
 def _stands_in(functions: tuple[str, ...], wchan: str | None, state: str) -> float | None:
-    """Return 1 for a process that sleeps in one of these kernel functions, 0 for another or one that runs; None where nobody says."""
+    """Return 1 if the process sleeps in one of these kernel functions, else 0; None if unknown."""
     if wchan is None:
         return 0.0 if state == "R" else None
     return float(waits_in(functions, wchan))
 
 
 def affinity_count(pid: int) -> int | None:
-    """Return how many CPUs the process may run on."""
+    """Return how many CPUs the process may use."""
     try:
         return len(os.sched_getaffinity(pid))
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Reads and parses /proc/<pid>. Everything is None where there is no /proc or the kernel refuses."""
+"""Reads and parses /proc/<pid> and /proc/locks. A value is None where there is none or the kernel refuses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,38 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.system import PROC, descriptor_limit
+
+MOST_BYTES: Final = 2**18
+"""About four thousand locks. A file server may have far more; only the first are read."""
+
+
+class FileLocks:
+    """The processes that hold an exclusive file lock."""
+
+    def __init__(self, proc_root: Path = PROC) -> None:
+        self._path = proc_root / "locks"
+        self._read_ns: int | None = None
+        self._holders: frozenset[int] | None = None
+
+    def held_by(self, pid: int, now_ns: int) -> bool | None:
+        """Return whether the process holds one; None if unknown. Calls with the same time share one read."""
+        if now_ns != self._read_ns:
+            self._read_ns, self._holders = now_ns, self._read()
+        return None if self._holders is None else pid in self._holders
+
+    def _read(self) -> frozenset[int] | None:
+        try:
+            with self._path.open("rb") as file:
+                return holders(file.read(MOST_BYTES))
+        except OSError:
+            return None
+
+
+def holders(text: bytes) -> frozenset[int]:
+    """Parse lines like ``4: POSIX  ADVISORY  WRITE 23311 fe:00:2285664 0 EOF``; one with an arrow waits."""
+    lines = (line.split() for line in text.splitlines())
+    return frozenset(int(f[4]) for f in lines if len(f) > 4 and f[3] == b"WRITE" and f[4].isdigit())
+
 
 CLOCK_TICKS: Final[int] = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 PAGE_BYTES: Final[int] = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -32,12 +64,12 @@ class Stat:
 
     @property
     def alive(self) -> bool:
-        """Whether the process lives. A zombie has ended, and only its parent has not waited for it."""
+        """Whether the process lives. A zombie has ended; only its parent has not waited for it."""
         return self.state not in ("Z", "X", "x")
 
 
 def parse_stat(text: bytes) -> Stat | None:
-    """Parse the text of /proc/<pid>/stat; the command in it may contain spaces and parentheses."""
+    """Parse /proc/<pid>/stat; the command in it may contain spaces and parentheses."""
     fields = text[text.rfind(b")") + 2 :].split()
     try:
         return Stat(
@@ -61,11 +93,11 @@ class Status:
     voluntary_switches: int | None
     involuntary_switches: int | None
     anonymous_bytes: int | None = None
-    pending_signals: int | None = None  # bit n-1: signal n was sent to the process and no thread has taken it
+    pending_signals: int | None = None  # bit n-1: signal n was sent and no thread has taken it
 
 
 def parse_status(text: bytes) -> Status:
-    """Parse the text of /proc/<pid>/status."""
+    """Parse /proc/<pid>/status."""
     return Status(
         _line_value(text, b"\nTracerPid:", 10),
         _line_value(text, b"\nSigCgt:", 16),
@@ -79,7 +111,7 @@ def parse_status(text: bytes) -> Status:
 def parse_io(text: bytes) -> tuple[int | None, int | None, int | None]:
     """Parse ``(rchar, written, read_bytes)`` of /proc/<pid>/io.
 
-    Written is ``wchar``, or ``write_bytes`` where that is more: a file that is mapped is written without a call.
+    Written is ``wchar``, or ``write_bytes`` if larger: a mapped file is written without a call.
     """
     written = [
         count
@@ -94,7 +126,7 @@ def parse_io(text: bytes) -> tuple[int | None, int | None, int | None]:
 
 
 def parse_fd_limit(text: bytes) -> int | None:
-    """Parse the soft limit of open files in /proc/<pid>/limits; None when unlimited or missing."""
+    """Parse the soft limit of open files in /proc/<pid>/limits; None if unlimited or missing."""
     for line in text.splitlines():
         if line.startswith(b"Max open files"):
             soft = line[len(b"Max open files") :].split()[0]
@@ -105,7 +137,7 @@ def parse_fd_limit(text: bytes) -> int | None:
 def parse_pss(text: bytes) -> int | None:
     """Parse the proportional share of anonymous memory in /proc/<pid>/smaps_rollup, in bytes.
 
-    Before Linux 5.3 only the share of all memory is known. It also counts mapped files, which the kernel can drop.
+    Before Linux 5.3 only the share of all memory is known, including mapped files that can be dropped.
     """
     anonymous = _kilobytes(text, b"\nPss_Anon:")
     return _kilobytes(text, b"\nPss:") if anonymous is None else anonymous
@@ -129,17 +161,17 @@ def _line_value(text: bytes, mark: bytes, base: int) -> int | None:
 
 
 def descriptors_to_keep() -> int:
-    """Return how many files of /proc may stay open: half of the descriptors that this process may have, since rings need some.
+    """Return how many files of /proc may stay open: half of this process's descriptors; rings need some.
 
-    Seven files for each process make a thousand with some 140 workers, and many systems allow a thousand.
+    With seven files per process, 140 workers need about a thousand, which is the limit on many systems.
     """
     return descriptor_limit() // 2
 
 
 class ProcessFiles:
-    """The files of one /proc/<pid>, which stay open between readings while there are descriptors to spare.
+    """The files of one /proc/<pid>. They stay open between readings while enough descriptors are free.
 
-    An open file belongs to *its* process: when another process gets the pid, reading fails with "no such process".
+    An open file belongs to *its* process: once another process has the pid, reading fails (ESRCH).
     """
 
     _kept = 0  # open files of all instances together
@@ -151,7 +183,7 @@ class ProcessFiles:
         self._fds: dict[str, int] = {}
 
     def read(self, name: str) -> bytes | None:
-        """Read a file of the process; return None if the process has ended or the file may not be read."""
+        """Read a file of the process; return None if the process has ended or reading is not permitted."""
         try:
             fd = self._fds.get(name)
             if fd is not None:
@@ -186,7 +218,7 @@ class ProcessFiles:
         return parse_status(text) if text else None
 
     def wchan(self) -> str | None:
-        """Return the kernel function that the process sleeps in; None while it runs or where the kernel does not tell."""
+        """Return the kernel function that the process sleeps in; None while it runs or if unknown."""
         text = self.read("wchan")
         return text.decode("ascii", "replace") if text and text != b"0" else None
 
@@ -195,7 +227,7 @@ class ProcessFiles:
         return parse_io(self.read("io") or b"")
 
     def run_delay_ns(self) -> int | None:
-        """Return how long the main thread was ready but had no CPU so far; None where the kernel does not count it."""
+        """Return how long the main thread was ready without a CPU so far; None if it is not counted."""
         fields = (self.read("schedstat") or b"").split()
         return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else None
 
@@ -207,12 +239,12 @@ class ProcessFiles:
             return None
 
     def fd_limit(self) -> int | None:
-        """Return how many descriptors the process may have open."""
+        """Return how many descriptors the process may open."""
         text = self.read("limits")
         return parse_fd_limit(text) if text else None
 
     def pss_bytes(self) -> int | None:
-        """Return the proportional set size. The kernel walks all pages of the process for this, so call it rarely."""
+        """Return the proportional set size. Call it rarely: the kernel walks all pages of the process."""
         text = self.read("smaps_rollup")
         return parse_pss(text) if text else None
 
@@ -225,7 +257,7 @@ class ProcessFiles:
 
 
 def started_after(stat: Stat, monotonic_ns: int, slack_ns: int = 1_000_000_000) -> bool:
-    """Whether a process began after a monotonic instant; then another process had its pid before.
+    """Whether a process began after a monotonic instant; the pid then belonged to another process before.
 
     Start times count from boot and include suspends, which CLOCK_MONOTONIC does not.
     """

@@ -1,1 +1,1 @@
-"""The moments at which a stack is worth its signal though nobody asked for it: a handful an hour."""
+"""The moments at which a stack is taken without a request: a handful an hour."""

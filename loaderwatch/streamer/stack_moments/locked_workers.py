@@ -1,8 +1,8 @@
-"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock, a timer or an
-answer; or all of them, while it waits for long.
+"""When to take stacks of waiting workers: the loop waits for data, and they wait for a lock, timer or answer.
 
-An answer may be that of whoever hands out a lock, as a ``multiprocessing.Manager`` does. A worker that waits for a disk is never asked: its
-kernel function says what it waits for.
+Either most workers wait so at every step, or all of them do during one long wait. An answer may come from the
+process that hands out a lock, as a ``multiprocessing.Manager`` does. A worker that waits for a disk
+is not asked: its kernel function already says so.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget, waits_long
 
 LOOKS: Final = 6
-"""The last looks, one a second, that tell what workers wait for."""
+"""Looks considered, one a second."""
 WAITING_RATIO: Final = 0.35
-"""Share of these looks at a worker, on average, that found it waiting for one of them."""
+"""Mean share of the workers that wait for a lock, timer or answer in these looks."""
 LOOP_WAITS_RATIO: Final = 0.2
-"""Share of its time that the loop waits for data, where it does so at every step."""
+"""Share of its time from which on a loop counts as waiting for data at every step."""
 MOST_ASKED: Final = 3
-"""Workers at a time; the others wait at the same line, as a rule."""
+"""Workers asked at a time; the others usually wait at the same line."""
 
 
 class LockedWorkers:
-    """Follows what the workers of each rank wait for."""
+    """Follows what each rank's workers wait for."""
 
     def __init__(self, last: LastStacks) -> None:
-        self._waits: dict[int, deque[float]] = {}  # by rank: share of its workers that waited, by look
+        self._waits: dict[int, deque[float]] = {}  # by rank: share of its workers that waited, per look
         self._budget = StackBudget(last, LOCK_WAIT)
 
     def due(
@@ -41,15 +41,15 @@ class LockedWorkers:
         usual_ns: Mapping[int, tuple[float, float]],
         now_ns: int,
     ) -> list[tuple[int, frozenset[int]]]:
-        """Return of which ranks' workers, by pid, stacks should be taken now, and count them as taken.
+        """Return the ranks and worker pids to take stacks of now, and count them as taken.
 
         Args:
             roster: the processes of the run on this host.
-            readings: of this second, by pid.
+            readings: this second's readings, by pid.
             usual_ns: the usual (wait, step) of each rank.
             now_ns: monotonic.
         """
-        found = []
+        due_stacks = []
         for rank, main in roster.newest_by_rank().items():
             workers = [m for m in roster.of_rank(rank) if m.worker >= 0 and m.alive and m.pid in readings]
             if len(workers) < 2:
@@ -64,8 +64,8 @@ class LockedWorkers:
             locked_out = len(waiting) == len(workers) and waits_long(main, now_ns)
             pids = waiting[:MOST_ASKED]
             if pids and (starved or locked_out) and self._budget.take(rank, pids, now_ns):
-                found.append((rank, frozenset(pids)))
-        return found
+                due_stacks.append((rank, frozenset(pids)))
+        return due_stacks
 
 
 def _waits(member: Member, reading: Reading) -> bool:
@@ -73,4 +73,4 @@ def _waits(member: Member, reading: Reading) -> bool:
     if values.get("lock_wait") or values.get("timer_wait"):
         return True
     span = member.ring.span() if values.get("answer_wait") else None
-    return span is not None and span.phase is Phase.FETCH  # and not for its next indices
+    return span is not None and span.phase is Phase.FETCH  # else it waits for its next indices

@@ -23,6 +23,9 @@ server-rejects-part = { $url } cannot read a part of this run's data ({ $status 
 sent-unencrypted = this run's stacks and paths, and the token, travel to { $url } unencrypted: whoever is on the way can read them. Use https
     (loaderwatch serve --ssl-certfile …), or LOADERWATCH_REDACT=1 to keep paths and messages here.
 page-not-started = the page cannot be started: { $why } — this run's data waits on disk, see { $folder }
+server-exit-code = exit code { $code }; see { $log }
+# What the address answers with, where it is no loaderwatch server.
+not-a-receipt = not a receipt: { $error }
 outbox-not-written = cannot write to { $folder } ({ $why }): what waits for the server is kept in shared memory, and beyond
     { $most_megabytes } MB it is lost and counted. Free some space there; nothing needs to be restarted
 addresses-not-told = nobody will be told at the addresses of this run (attach(notify=), LOADERWATCH_NOTIFY): its server is not that of
@@ -45,6 +48,17 @@ gpu-charts-off = { $why ->
         [gpu-fails] GPU { $gpu }: { $error }
        *[no-answer] the GPU does not answer
     }: GPU charts are off; waits are measured in the training loop
+
+## Why a process has no stack
+
+no-stack = { $why ->
+        [unregistered] process has not registered a stack signal
+        [stopped] process is stopped (state { $state }): it cannot answer
+        [traced] a debugger is attached: the signal would stop the process in it
+        [no-handler] process has no handler for signal { $signal }: none was sent
+        [uninterruptible] process is in an uninterruptible wait (state D, { $wchan }): it cannot answer
+       *[no-answer] process did not answer within 1 s (state { $state })
+    }
 
 ## The supervisor
 

@@ -21,6 +21,8 @@ server-rejects-part = { $url } 读不懂这次运行的部分数据（{ $status 
 sent-unencrypted = 这次运行的调用栈、路径和令牌会以明文传到 { $url }：途经的任何人都能读到。请用 https（loaderwatch serve --ssl-certfile …），或设
     LOADERWATCH_REDACT=1，让路径和消息留在本机。
 page-not-started = 无法启动页面：{ $why } — 这次运行的数据暂存在磁盘上，见 { $folder }
+server-exit-code = 退出码 { $code }；见 { $log }
+not-a-receipt = 不是回执：{ $error }
 outbox-not-written = 无法写入 { $folder }（{ $why }）：等待发送给服务器的数据改存在共享内存里，超过 { $most_megabytes } MB 的部分会丢失并计数。请在那里腾出一些空间；不需要重启任何程序
 addresses-not-told = 不会向这次运行给出的地址（attach(notify=)、LOADERWATCH_NOTIFY）发送消息：它的服务器不属于 { $data_dir }，或版本较旧，不接受通过网络传来的地址。
     请用 --notify 启动那台服务器，或把地址写进它的 config.toml
@@ -41,6 +43,17 @@ gpu-charts-off = { $why ->
         [gpu-fails] GPU { $gpu }：{ $error }
        *[no-answer] GPU 没有响应
     }：GPU 图表已关闭，等待时间在训练循环里测得
+
+## 进程为什么没有调用栈
+
+no-stack = { $why ->
+        [unregistered] 进程没有注册堆栈信号
+        [stopped] 进程已停止（状态 { $state }），无法响应
+        [traced] 有调试器连着：信号会让进程在调试器里停下
+        [no-handler] 进程没有信号 { $signal } 的处理函数：没有发送
+        [uninterruptible] 进程处于不可中断的等待（状态 D，{ $wchan }），无法响应
+       *[no-answer] 进程 1 秒内没有响应（状态 { $state }）
+    }
 
 ## 监督进程
 

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.advise.audit import audit
-from loaderwatch.advise.comparison.compare import comparison
-from loaderwatch.advise.comparison.measures import MEASURES
+from loaderwatch.advise.comparison.compare import MEASURES, comparison
 from loaderwatch.advise.option_gains import Estimate
 from loaderwatch.core.answers import Advice, Comparison, Judgement, Text
 from loaderwatch.core.facts import LoaderProbe

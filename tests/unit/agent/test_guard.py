@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +14,11 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from loaderwatch.agent.guard import TRIP_AFTER, ask, guard, shield
+from loaderwatch import texts
+from loaderwatch.agent.guard import TRIP_AFTER, ask, guard, in_english, in_own_language, shield
+from loaderwatch.core.message import Text
 from tests.conftest import RingFolder
+from tests.waiting import PATIENCE_S
 
 
 def boom(*_: object, **__: object) -> int:
@@ -115,3 +120,64 @@ def test_a_fault_while_attaching_does_not_reach_training(
     monkeypatch.setenv("LOADERWATCH_RUN", "///")
     with pytest.raises(ValueError, match="'///'"):
         loaderwatch.attach(loader)
+
+
+def test_lines_are_in_the_language_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOADERWATCH_LANGUAGE", "en")
+    english = "cannot tune this loader, which is not watched; see the line before"
+    assert in_own_language("loader-not-tuned") == english
+    monkeypatch.setenv("LOADERWATCH_LANGUAGE", "zh")
+    assert in_own_language("loader-not-tuned").startswith("无法调优")
+    assert in_english(Text("loader-not-tuned")) == english
+
+
+def test_a_line_that_cannot_be_said_is_its_id_and_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "say", boom)
+    shown = in_own_language("limit-of-unwatched-run", option="sample_timeout=60")
+    assert shown == "limit-of-unwatched-run {'option': 'sample_timeout=60'}"
+    assert guard.faults == 0  # it is no reason to remove the hooks
+    (fault,) = guard.reset()
+    assert str(fault) == "boom"
+
+
+def test_what_a_signal_handler_raises_while_a_line_is_made_reaches_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def handler(*_: object) -> None:
+        raise TimeoutError("the user's")
+
+    previous = signal.signal(signal.SIGUSR1, handler)
+    try:
+        monkeypatch.setattr(texts, "say", lambda *_: signal.raise_signal(signal.SIGUSR1))
+        with pytest.raises(TimeoutError, match="the user's"):
+            in_own_language("loader-not-tuned")
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
+CHILD = """
+import os, sys
+import loaderwatch.agent.attach, loaderwatch.agent.workers.probe
+from loaderwatch.agent.guard import in_own_language, say
+loaded = [name for name in sys.modules if name.split(".")[0] == "fluent" or "loaderwatch.texts" in name]
+assert not loaded, loaded
+child = os.fork()
+say(in_own_language("loader-not-tuned"))
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_catalogue_is_loaded_by_the_first_line_also_after_a_fork() -> None:
+    environ = {**os.environ, "LOADERWATCH_LANGUAGE": "zh", "PYTHONUTF8": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=True,
+        env=environ,
+    )
+    assert ran.stderr.count("loaderwatch: 无法调优") == 2

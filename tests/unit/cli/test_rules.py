@@ -7,7 +7,7 @@ import json
 import pytest
 
 from loaderwatch.cli import main
-from loaderwatch.detect.families import all_rules
+from loaderwatch.detect.detectors import all_rules
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

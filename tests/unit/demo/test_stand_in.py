@@ -122,7 +122,8 @@ import pynvml
 pynvml.nvmlInit()
 for number in range(2):
     h = pynvml.nvmlDeviceGetHandleByIndex(number)
-    print(pynvml.nvmlDeviceGetCurrentClocksEventReasons(h), pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM))
+    clock = pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM)
+    print(pynvml.nvmlDeviceGetCurrentClocksEventReasons(h), clock)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,6 +76,7 @@ class RankBuilder:
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES if name != "hosts"}
         self.batch: dict[int, int] = {}
         self.epoch: dict[int, int] = {}
+        self.fetches: Counter[tuple[int, int]] = Counter()  # by loader and worker
         self.steps = 0
         self.span: SpanInfo | None = None
         self.workers: list[SpanInfo] = []
@@ -131,9 +133,7 @@ class RankBuilder:
             "rank": self.rank,
             "loader": loader,
             "worker": worker,
-            "ordinal": sum(
-                (row["loader"], row["worker"]) == (loader, worker) for row in self.rows["fetches"]
-            ),
+            "ordinal": self.fetches[loader, worker],
             "request_ns": self.now_ns - int(seconds * S),
             "fetch_ns": int(seconds * S),
             "collate_ns": int(0.001 * S),
@@ -146,6 +146,7 @@ class RankBuilder:
         }
         row.update(fields)
         self.rows["fetches"].append(row)
+        self.fetches[loader, worker] += 1
         return self
 
     def process(self, *, worker: int, pid: int, cpu: float, **fields: float) -> RankBuilder:

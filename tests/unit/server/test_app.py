@@ -15,9 +15,9 @@ from starlette.responses import Response
 
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.app import create_app
+from loaderwatch.server.config_file import ServeOptions
 from loaderwatch.server.http import ingest
 from loaderwatch.server.ingest import Busy
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.feed import Feed
 from tests.fakes.serving import serving

@@ -23,7 +23,7 @@ from loaderwatch.streamer.samplers.cgroup import (
     read_oom_kills,
 )
 from loaderwatch.streamer.samplers.host import HostSampler
-from loaderwatch.streamer.samplers.process import ProcessSampler
+from loaderwatch.streamer.samplers.process import ProcessSampler, ThreadTimes
 from loaderwatch.streamer.samplers.procfs import (
     ProcessFiles,
     Stat,
@@ -35,7 +35,6 @@ from loaderwatch.streamer.samplers.procfs import (
     parse_status,
     started_after,
 )
-from loaderwatch.streamer.samplers.threads import ThreadTimes
 from tests.scenarios.control_group import why_not
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -15,7 +15,7 @@ import pytest
 from loaderwatch.core.client import Client
 from loaderwatch.supervisor.on_alert import MOST_COMMANDS, AlertCommand, AlertTeller, as_json, run_command
 from loaderwatch.texts import say
-from tests.unit.supervisor.test_hang import HANG
+from tests.unit.supervisor.test_restart import HANG
 from tests.waiting import wait_until
 
 

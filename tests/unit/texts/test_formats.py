@@ -28,6 +28,21 @@ def test_duration(seconds: float, english: str, chinese: str) -> None:
     assert formats.duration(seconds, "zh") == chinese
 
 
+@pytest.mark.parametrize(
+    ("seconds", "english", "chinese"),
+    [
+        (0.2, "0 s", "0 秒"),
+        (8.4, "8 s", "8 秒"),
+        (119.4, "119 s", "119 秒"),
+        (119.6, "2 min 0 s", "2 分 0 秒"),
+        (math.inf, "an unknown time", "未知时间"),
+    ],
+)
+def test_whole_duration(seconds: float, english: str, chinese: str) -> None:
+    assert formats.whole_duration(seconds) == english
+    assert formats.whole_duration(seconds, "zh") == chinese
+
+
 def test_shares_and_what_they_were_measured_over() -> None:
     assert [formats.percent(ratio) for ratio in (0.62, 0.013, 0.0)] == ["62 %", "1.3 %", "0 %"]
     assert formats.percent(0.62, "zh") == "62%"

@@ -13,13 +13,11 @@ from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.store.clickhouse.address import Address
 from loaderwatch.server.store.clickhouse.claims import Claim, Fenced
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.incoming_run import TableArrival
 from loaderwatch.server.store.clickhouse.list_entries import Cards
-from loaderwatch.server.store.clickhouse.partitions import drop, sizes
-from loaderwatch.server.store.clickhouse.run import ClickHouseRun
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.run import ClickHouseRun, TableArrival
 from loaderwatch.server.store.clickhouse.schema import prepare
-from loaderwatch.server.store.clickhouse.server_heartbeats import Members, View
+from loaderwatch.server.store.clickhouse.server_heartbeats import Members, Server, View
+from loaderwatch.server.store.clickhouse.snapshot import drop, sizes
 from loaderwatch.server.store.deadline import Deadline, Stopped
 from loaderwatch.server.store.protocol import Behind, RunExists, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun

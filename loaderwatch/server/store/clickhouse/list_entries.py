@@ -8,8 +8,7 @@ from typing import Final
 
 from loaderwatch.core.wire import decode_json
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.partitions import stored_runs
-from loaderwatch.server.store.clickhouse.snapshot import text
+from loaderwatch.server.store.clickhouse.snapshot import stored_runs, text
 from loaderwatch.server.store.protocol import StoredRun
 
 _AT_ONCE: Final = 200

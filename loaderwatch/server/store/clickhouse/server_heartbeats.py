@@ -6,17 +6,35 @@ Heartbeats only decide who should own a run. Claims make sure that no two server
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 from urllib.parse import urlsplit
 
 from loaderwatch.core.config import is_loopback
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.run_owner import Server, owner_of
 from loaderwatch.server.store.clickhouse.schema import SCHEMA_VERSION
 from loaderwatch.server.store.clickhouse.snapshot import text
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server of a database: its id, kept in its data directory, and the address for other servers."""
+
+    id: str
+    url: str
+
+
+def owner_of(run_id: str, servers: Iterable[Server]) -> Server:
+    """Return the server with the highest hash. When a server comes or goes, only its own runs move."""
+    return max(servers, key=lambda server: (_weight(server.id, run_id), server.id))
+
+
+def _weight(server_id: str, run_id: str) -> bytes:
+    return blake2b(f"{server_id}\n{run_id}".encode(), digest_size=8).digest()
+
 
 BEAT_S: Final = 1.0
 FRESH_S: Final = 5.0

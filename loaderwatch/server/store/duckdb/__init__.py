@@ -12,8 +12,7 @@ from typing import Final
 import duckdb
 
 from loaderwatch.server.store.deadline import Deadline, Stopped
-from loaderwatch.server.store.duckdb.files import RunFiles
-from loaderwatch.server.store.duckdb.incoming_run import FileArrival
+from loaderwatch.server.store.duckdb.files import FileArrival, RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.protocol import Behind, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import duckdb
 import msgspec
@@ -16,7 +16,52 @@ import msgspec
 from loaderwatch.core.files import free_path, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN, UNDECODABLE, decode_json
 from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
-from loaderwatch.server.store.protocol import RunExists, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Rest, RunExists, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.rows import Arrays
+from loaderwatch.server.store.sql.open_run import Event
+from loaderwatch.server.store.sql.transfer import Arriving
+
+_T = TypeVar("_T")
+
+
+class FileArrival(Arriving):
+    """An ``Arrival`` of a DuckDB store."""
+
+    def __init__(self, files: RunFiles, run_id: str) -> None:
+        self._files = files
+        self._path = files.draft(run_id)
+        self._log = self._path.with_name(self._path.name + ".wal")
+        self._remove()  # remains of a process that was killed
+        self._file = self._tried(lambda: RunFile(self._path, run_id))
+        super().__init__(self._file)
+
+    def give_up(self) -> None:
+        """Remove what was stored so far."""
+        with suppress(duckdb.Error):
+            self._file.close()
+        with suppress(OSError):
+            self._remove()
+
+    def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
+        self._tried(lambda: self._file.bring_in(tables, events))
+
+    def _conclude(self, rest: Rest) -> None:
+        self._tried(lambda: self._file.conclude(rest))
+        self._tried(self._file.close)
+        if self._log.exists():
+            raise StoreError(f"{self._path} could not be written as a whole; is the disk full?")
+        self._files.adopt(self._path, self._file.run_id)
+
+    def _tried(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        except (duckdb.Error, OSError) as error:
+            raise StoreError(f"{self._path} could not be written: {error}") from error
+
+    def _remove(self) -> None:
+        for file in (self._path, self._log):
+            file.unlink(missing_ok=True)
+
 
 _log: Final = logging.getLogger(__name__)
 

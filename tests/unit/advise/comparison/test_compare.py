@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loaderwatch.advise.comparison.compare import Observed, comparison
-from loaderwatch.advise.comparison.measures import MEASURES
+from loaderwatch.advise.comparison.compare import MEASURES, Observed, comparison
 from loaderwatch.core.answers import ComparedRun, Comparison, Difference
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 

@@ -24,7 +24,8 @@ from tests.fakes.streaming import wait_for
 from tests.waiting import PATIENCE_S
 
 SAY = """#!/bin/sh
-exec {python} -c 'import json, os, sys; print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
+exec {python} -c 'import json, os, sys
+print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
 """
 
 
@@ -89,7 +90,9 @@ def test_a_streamer_is_brought_when_both_were_killed(
 
 
 HANDED_ON = """#!/bin/sh
-exec {python} -c 'import os, sys; fd = int(sys.argv[sys.argv.index("--job-stderr") + 1]); os.write(fd, b"streamed\\n")' "$@"
+exec {python} -c 'import os, sys
+fd = int(sys.argv[sys.argv.index("--job-stderr") + 1])
+os.write(fd, b"streamed\\n")' "$@"
 """
 
 

@@ -75,7 +75,10 @@ MEETS = {  # one node of several, by torchrun with the rendezvous that it has wi
 LAUNCHER = f"""
 import os, subprocess, sys
 ranks = [
-    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={{**os.environ, **{MEETS!r}, "RANK": rank, "LOCAL_RANK": rank}})
+    subprocess.Popen(
+        [sys.executable, "-c", sys.argv[1]],
+        env={{**os.environ, **{MEETS!r}, "RANK": rank, "LOCAL_RANK": rank}},
+    )
     for rank in "01"
 ]
 sys.exit(sum(rank.wait() for rank in ranks))

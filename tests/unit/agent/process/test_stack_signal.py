@@ -44,7 +44,7 @@ for _ in range(3000):
 
 def main():
     asking = subprocess.Popen([sys.executable, "-c", ASKING])
-    while asking.poll() is None:  # asleep, as a training process that waits: it does not hold the interpreter's lock
+    while asking.poll() is None:  # asleep as a waiting training process, without the GIL
         time.sleep(0.05)
 
 main()

@@ -13,6 +13,7 @@ from loaderwatch.agent.tuning.pass_measures import Measured
 from loaderwatch.core.message import Text
 from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import Pipeline, Setting, iteration_s
+from loaderwatch.texts import say
 
 FETCH_S, STEP_S = 0.08, 0.01
 
@@ -78,13 +79,16 @@ def test_a_move_that_did_not_come_true_is_taken_back_and_not_tried_again() -> No
     move = planner.move(one, measured(one))
     assert move is not None
     assert move.after == two
-    assert move.text == "num_workers 1 → 2 (12.5 batches/s, 25 predicted)"
+    assert say(move.text(3)) == "before epoch 3: num_workers 1 → 2 (12.5 batches/s, 25 predicted)"
     as_before = measured(two, slower=2.0)  # as slow as with one worker
     assert planner.move(two, as_before) is None  # one more pass, in case something else disturbed this one
     back = planner.move(two, as_before)
     assert back is not None
     assert back.after == one
-    assert back.text == "num_workers 2 → 1 (taken back: 12.5 batches/s, 25 were predicted)"
+    assert (
+        say(back.text(4))
+        == "before epoch 4: num_workers 2 → 1 (taken back: 12.5 batches/s, 25 were predicted)"
+    )
     assert planner.move(one, measured(one)) is None
 
 

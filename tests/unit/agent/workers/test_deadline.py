@@ -14,6 +14,7 @@ import pytest
 
 from loaderwatch.agent.workers.deadline import (
     GRACE_S,
+    OWN_CODE,
     RENEW_NS,
     Deadline,
     Line,
@@ -120,4 +121,4 @@ def test_where_a_stack_stands() -> None:
     assert standing([own]) == "/home/me/data.py:33 in read"
     assert standing([library, own]) == "/home/me/data.py:33 in read, inside threading.py:4 in wait"
     assert standing([library]) == f"{threading.__file__}:4 in wait"
-    assert standing([]) == "the dataset's own code"
+    assert standing([]) == OWN_CODE

@@ -10,9 +10,9 @@ import pytest
 
 from loaderwatch.core.facts import Call, FlightEntry, FlightGroup
 from loaderwatch.core.records import EndedBy
-from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, texts_of
+from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
@@ -94,7 +94,8 @@ def test_a_send_that_meets_no_receiver() -> None:
 
 
 def hangs(window: RunWindow) -> list[Finding]:
-    return [finding for finding in detect(RunEvidence(window)) if finding.code == "hung"]
+    """Return the hangs, also those that a crash explains."""
+    return hang.detect(RunEvidence(window))
 
 
 def only(window: RunWindow) -> Finding:

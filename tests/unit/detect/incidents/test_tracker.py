@@ -141,6 +141,17 @@ def test_a_less_sure_rule_of_the_same_scenario_waits_until_the_surer_one_is_gone
     assert told(29, "grows", 0.85) == "grows"
 
 
+def test_a_less_sure_rule_alarms_nobody_while_the_surer_one_wavers() -> None:
+    """A live source is a remark; for two windows its batches do not come by the clock."""
+    tracker = Tracker("run")
+    opened(tracker, scenario="S08", rule="live-source", severity="info", confidence=0.92)
+    slow = finding(scenario="S08", rule="slow-storage", severity="critical", confidence=0.8)
+    (incident,) = tracker.update([slow], at(3)).updated
+    assert (incident.finding.rule, incident.finding.severity) == ("live-source", "info")
+    (incident,) = tracker.update([slow], at(20)).updated
+    assert (incident.finding.rule, incident.finding.severity) == ("slow-storage", "critical")
+
+
 def test_a_graver_finding_takes_the_place_of_a_remark() -> None:
     tracker = Tracker("run")
     opened(tracker, scenario="S09", severity="info", confidence=0.9, title="warming up")

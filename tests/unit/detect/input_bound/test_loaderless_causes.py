@@ -9,7 +9,7 @@ from loaderwatch.core.facts import BETWEEN_STEPS, Call
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.incidents.early_verdict import watched
+from loaderwatch.detect.incidents.verdict import watched
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 

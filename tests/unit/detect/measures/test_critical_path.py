@@ -11,7 +11,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import SummedRank
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.queries.coupling import coupling_of
+from loaderwatch.server.queries.live_answers import coupling_of
 from loaderwatch.server.window.totals import RunTotals
 from tests.unit.detect.build import RankBuilder, S, run
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from loaderwatch.server.access.log_limit import LIMITED
+from loaderwatch.server.access.connection import LIMITED
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import Keys, Tokens, allowed_hosts

@@ -284,9 +284,9 @@ def test_the_shape_is_the_apis() -> None:
     (alert,) = run.book.newest_first()
     shaped = msgspec.json.decode(encode_json(shape(alert)))
     fields = (
-        "id key code scenario severity state confidence rank host worker pid sample_indices began_at ended_at"
-        " title cause advice evidence lost_s gain_ceiling_ratio gain_of stacks folded rule params frame also "
-        "silenced_until recovering followed"
+        "id key code scenario severity state confidence rank host loader worker pid sample_indices began_at"
+        " ended_at title cause advice evidence lost_s gain_ceiling_ratio gain_of stacks folded rule params "
+        "frame also silenced_until recovering followed"
     )
     assert set(shaped) == set(fields.split(" "))
     assert shaped["evidence"] == [

@@ -19,7 +19,7 @@ from loaderwatch.server.access.tokens import Access as Right
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.peers.bundles import BUNDLE_PATH, MOST_BODIES, Answer, Bundles, split_bundle
 from loaderwatch.server.peers.client import PeerAway, PeerClient
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, serving, wait_until
 

@@ -13,8 +13,8 @@ import pytest
 from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.recordings import stored_windows
 from loaderwatch.server.recordings.stored_windows import StoredWindows
-from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.facts import UnknownAttempt
 from loaderwatch.server.store.protocol import Recall, StoredRun, StoreError, UnknownRun
 from tests.fakes.feed import Feed
 from tests.waiting import PATIENCE_S, wait_until

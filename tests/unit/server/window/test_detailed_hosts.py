@@ -13,7 +13,7 @@ from loaderwatch.server.window.detailed_hosts import (
     is_sampled,
 )
 from tests.fakes.runs import envelope, process
-from tests.unit.server.window.test_outliers import RANKS, ranks
+from tests.unit.server.window.test_detailed_hosts_outliers import RANKS, ranks
 
 NOW_S = 1000.0
 HOSTS = [f"host{number}" for number in range(RANKS // 8)]

@@ -10,9 +10,8 @@ import pytest
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.run_owner import Server
 from loaderwatch.server.store.clickhouse.schema import SCHEMA_VERSION
-from loaderwatch.server.store.clickhouse.server_heartbeats import FRESH_S, Members
+from loaderwatch.server.store.clickhouse.server_heartbeats import FRESH_S, Members, Server
 
 _INSERT = re.compile(r"INSERT INTO \S+ SELECT '(.*?)', '(.*?)', (\d+), (\d), (\d),")
 
