@@ -24,7 +24,7 @@ rank-place = { $place ->
                 [yes] { " " }(worker at { $at })
                *[no] { "" }
             }
-        [ended] its exit
+        [ended] a process that has exited
         [exit] Python's exit (waiting for threads and child processes)
         [outside] code outside the training loop
        *[phase] its { $phase }
@@ -90,7 +90,7 @@ flight-recorder-is-off =
 
 ## Ranks have left an epoch, and others wait for them
 
-# $left_place is where one of those stands that have left, $at_line whether that is a line of code.
+# $left_place is where one of those stands that have left, $at_line whether that is a line of code. $ended: its process has ended.
 left-stands-there = { $at_line ->
         [yes] at { $left_place }
        *[no] in { $left_place }
@@ -115,7 +115,10 @@ unequal-batches-per-rank =
            *[no] { $batches } batches
         } in epoch { $epoch }, rank { $left_rank } only { $left_batches }: { ranks-wait-for-others } in { $place }.
     .cause = Every step needs all ranks, but the ranks have different numbers of batches. Rank { $rank } is in batch { $batch } of epoch
-        { $epoch }; rank { $left_rank } ended epoch { $left_epoch } after { $left_batches } batches and is now { left-stands-there }. { nobody-comes }
+        { $epoch }; rank { $left_rank } ended epoch { $left_epoch } after { $left_batches } batches and { $ended ->
+            [yes] has exited
+           *[no] is now { left-stands-there }
+        }. { nobody-comes }
     .advice = Give every rank the same number of batches: DistributedSampler with drop_last=True, or equal shards for an IterableDataset. Or wrap
         the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or filter batches on one rank only.
 

@@ -90,7 +90,10 @@ unequal-batches-per-rank =
             [yes] 至少 { $batches } 个批次
            *[no] { " " }{ $batches } 个批次
         }，rank { $left_rank } 只有 { $left_batches } 个：rank { $waiting } { $place }等待 rank { $gone }。
-    .cause = 每一步都需要所有 rank 参与，但它们的批次数不同。rank { $rank } 在 epoch { $epoch } 的第 { $batch } 个批次；rank { $left_rank } 跑完 { $left_batches } 个批次就结束了 epoch { $left_epoch }，现在停{ $left_place }。不会再有 rank 加入这个集合通信，各 rank 只能等它超时。
+    .cause = 每一步都需要所有 rank 参与，但它们的批次数不同。rank { $rank } 在 epoch { $epoch } 的第 { $batch } 个批次；rank { $left_rank } 跑完 { $left_batches } 个批次就结束了 epoch { $left_epoch }，{ $ended ->
+            [yes] 进程已结束
+           *[no] 现在停{ $left_place }
+        }。不会再有 rank 加入这个集合通信，各 rank 只能等它超时。
     .advice = 让每个 rank 的批次数相同：DistributedSampler 加 drop_last=True，IterableDataset 用等量分片，或把循环包在 `with torch.distributed.algorithms.join.Join([model])` 里。不要只在一个 rank 上跳过或过滤批次。
 
 ranks-in-different-places = 各 rank 停在不同的地方互相等待，已 { DURATION($age_s) }{ KNOWN($places) ->
