@@ -68,7 +68,7 @@ CAUSES: Final = (
         (*QUICK, "--pageable", "--copy-ms", "60"),
         "copy",
         "S17",
-        "between a batch's arrival and the model",
+        "work on the batch before the model call",
         QUICK,
     ),
     *(
@@ -77,7 +77,7 @@ CAUSES: Final = (
             (*QUICK, "--think-ms", "45", "--item-every", "1", "--read", read),
             "step",
             "S50",
-            "the loop waits for it in each step",
+            "the loop waits for the GPU in each step",
             (*QUICK, "--think-ms", "45"),
         )
         for read in ("item", "cpu", "print")

@@ -147,7 +147,7 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
     assert finding["gain_ceiling_ratio"] == pytest.approx(idle, abs=2 * CLOSE)
     evidence = {item["label"]: item["value"] for item in finding["evidence"]}
     assert evidence["period"] == pytest.approx(1.6, abs=0.3)
-    assert "the loop's own work in the step" in finding["cause"]
+    assert "other work of the training loop" in finding["cause"]
     assert re.search(
         r"iteration \(\w+\.py:\d+ in \w+\)", finding["cause"]
     )  # of a stack that was taken for it

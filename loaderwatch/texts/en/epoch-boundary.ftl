@@ -3,10 +3,10 @@
 
 # $place is "making-iterators" or "at-boundaries"; $loader is known where the loop takes from several.
 time-lost-at-epoch-boundaries = { who } { $who ->
-        [training] loses { PERCENT($share_ratio) } of its time
-        [one] loses { PERCENT($share_ratio) } of its time
-       *[several] lose { PERCENT($share_ratio) } of their time
-    } { $place ->
+        [training] loses
+        [one] loses
+       *[several] lose
+    } { PERCENT($share_ratio) } of the time { $place ->
         [making-iterators] making iterators
        *[at-boundaries] at epoch boundaries
     }{ KNOWN($loader) ->
@@ -21,10 +21,10 @@ epoch-boundaries-have-cost =
 
 iterator-per-batch =
     .because = a new iterator is made for nearly every batch, { DURATION($each_s) } each
-    .cause = iter({ $loader }) was called { $times } times lately for one or two batches each{ KNOWN($ahead) ->
-            [yes] , and each time { $ahead } batches are read ahead and thrown away
+    .cause = iter({ $loader }) was recently called { $times } times, each time for only one or two batches{ KNOWN($ahead) ->
+            [yes] { " " }while { $ahead } more batches were prefetched and thrown away
            *[no] { "" }
-        }. This is what next(iter(loader)) inside the training loop does, or a DataLoader that is built inside it.
+        }. This happens when next(iter(loader)) is called inside the training loop, or a DataLoader is built inside it.
     .advice = Make the iterator once, outside the loop: `for batch in { $loader }`, or keep `it = iter({ $loader })` and call next(it). Do not use
         itertools.cycle: it keeps every batch in memory.
 
@@ -48,29 +48,31 @@ slow-worker-shutdown =
             [one] its worker is still busy
            *[other] { $workers } workers are still busy
         }
-    .cause = When an epoch ends, the loader stops its workers one after the other and waits for each to finish what it is reading.{ KNOWN($joins) ->
-            [yes] { " " }{ DURATION($teardown_s) } is { $joins ->
-                [one] { $joins } time
-               *[other] { $joins } times
-            } the 5 s that a DataLoader waits for a worker that does not end.
+    .cause = When an epoch ends, the loader stops its workers one after the other and waits until each has finished its current
+        read.{ KNOWN($joins) ->
+            [yes] { " " }A DataLoader waits at most 5 s per worker; { DURATION($teardown_s) } means that { $joins ->
+                [one] { $joins } wait
+               *[other] { $joins } waits
+            } ended at this limit.
            *[no] { "" }
         }
-    .advice = Set persistent_workers=True so that workers are not stopped, or leave no long fetch in flight: end the epoch with the sampler instead
-        of a break, and make single reads shorter.
+    .advice = Set persistent_workers=True, so that workers are not stopped. Or avoid long fetches at the end of an epoch: end the epoch with
+        the sampler instead of a break, and make single reads shorter.
 
 # $drained is how many batches were thrown away, where that is known.
 read-ahead-thrown-away =
-    .because = iter({ $loader }) takes { DURATION($start_s) } to throw away batches that were read ahead
-    .cause = The epoch before was left early (break), but the persistent workers had been asked for prefetch_factor { $prefetch_factor } × { $workers ->
+    .because = iter({ $loader }) takes { DURATION($start_s) } to throw away prefetched batches
+    .cause = The previous epoch was left early (break). At that moment the persistent workers still had up to prefetch_factor
+        { $prefetch_factor } × { $workers ->
             [one] { $workers } worker
            *[other] { $workers } workers
-        } more batches. iter() waits until they have read { KNOWN($drained) ->
+        } batches to read. Now iter() waits until they have read { KNOWN($drained) ->
             [yes] { $drained ->
                 [one] { $drained } batch
                *[other] { $drained } batches
             }
-           *[no] the batches
-        } nobody wants.
+           *[no] these batches
+        }, and throws them away.
     .advice = Let the sampler end the epoch instead of break (RandomSampler(num_samples=…), Subset), keep one endless iterator, or lower
         prefetch_factor (now { $prefetch_factor }).
 
@@ -79,16 +81,16 @@ first-batch-advice = Make epochs longer (repeat the dataset in the sampler), or 
 # $persist is "yes" where the workers are started anew for every epoch.
 shuffle-buffer-refilled =
     .because = { first-batch-takes }
-    .cause = The workers are up, but need { DURATION($first_s) } until the first batch of every epoch: an iterable dataset opens its shards and fills
-        its shuffle buffer first.
+    .cause = The workers are running, but need { DURATION($first_s) } until the first batch of every epoch: an iterable dataset first opens its
+        shards and fills its shuffle buffer.
     .advice = Begin with a small buffer (webdataset: shuffle(size, initial=small)), { $persist ->
             [yes] persistent_workers=True,{ " " }
            *[no] { "" }
         }and treat the stream as endless with epochs of a fixed number of steps.
 first-batch-not-read-ahead =
     .because = { first-batch-takes }
-    .cause = The workers are up, but the first batch of every epoch has to be read from nothing: { DURATION($first_s) }. Nothing is read ahead across
-        the end of an epoch.
+    .cause = The workers are running, but they begin the first batch of every epoch only when the epoch starts: { DURATION($first_s) }. Nothing
+        is prefetched across the end of an epoch.
     .advice = { first-batch-advice }
 first-batch-without-workers =
     .because = { first-batch-takes }
@@ -114,7 +116,7 @@ workers-restarted-each-epoch =
     .because = { $workers ->
             [one] { $workers } worker is
            *[other] { $workers } workers are
-        } started anew{ by-method } for every epoch, { until-first-batch }
+        } restarted{ by-method } for every epoch, { until-first-batch }
     .cause = Every epoch starts { workers-started-cost }
     .advice = Set persistent_workers=True: workers then live through all epochs.
 # $persistent is whether persistent_workers is on.
@@ -125,9 +127,10 @@ dataloader-made-each-epoch =
         }{ by-method }, { until-first-batch }
     .cause = Every epoch makes a new DataLoader, which starts { workers-started-cost }
     .advice = { $persistent ->
-            [yes] persistent_workers is on, but a new DataLoader is made each epoch: make it once, outside the epoch loop.
-           *[no] Make the DataLoader once, outside the epoch loop, and set persistent_workers=True: workers then live through all epochs. One
-                without the other does not keep them.
+            [yes] Make the DataLoader once, outside the epoch loop: persistent_workers is on, but does not help while each epoch makes a new
+                DataLoader.
+           *[no] Make the DataLoader once, outside the epoch loop, and set persistent_workers=True: workers then live through all epochs. Both
+                changes are needed.
         }
 
 # $over is whether it has ended; $eta_s is unknown where the length of the epoch is.
@@ -135,14 +138,15 @@ resume-reads-again =
     .title = Training { $over ->
             [yes] fast-forwarded
            *[no] is fast-forwarding
-        } { $loader }: { COUNT($batches) } batches were read and thrown away, { RATE($batches_per_s) }/s, before any training step{ KNOWN($eta_s) ->
+        } { $loader }: it read and dropped { COUNT($batches) } batches ({ RATE($batches_per_s) }/s) before any training step{ KNOWN($eta_s) ->
             [yes] ; at most { DURATION($eta_s) } more until the epoch ends
            *[no] { "" }
         }.
-    .cause = Batches are delivered, but the loop does nothing with them: so does a resume that skips what was already seen by reading it again. It is
+    .cause = The loop takes batches without training on them. This is typical of a resume that skips the batches of the earlier run by reading them
+        again. It is
         progress, not a hang.
-    .advice = To resume without reading it all: skip in the sampler (no sample is loaded then), as accelerate's skip_first_batches does for map-style
-        datasets, use a StatefulDataLoader, or with transformers set ignore_data_skip=True, which starts the epoch anew.
+    .advice = Skip in the sampler, so that no sample is loaded: use accelerate's skip_first_batches for map-style datasets, or a
+        StatefulDataLoader. With transformers set ignore_data_skip=True, which restarts the epoch.
 
 # $exhausted are the workers that read no more, and $delivered is what each worker delivered, from worker 0 on.
 exhausted-workers = { $exhausted_count ->
@@ -153,14 +157,14 @@ workers-out-of-shards =
     .title = Only { $reading } of { $workers } workers{ of-rank } still { $reading ->
             [one] reads
            *[other] read
-        }, and the loop loses { PERCENT($share_ratio) } of its time waiting for data { measured }: { exhausted-workers } nothing left.
-    .cause = { $loader } reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers delivered
+        } ({ exhausted-workers } no data left); the loop waits for data { PERCENT($share_ratio) } of the time { measured }.
+    .cause = { $loader } reads an iterable dataset, whose shards are distributed to the workers once per epoch. The workers delivered
         { LISTING($delivered, limit: 16) } batches{ $lately ->
-            [yes] { " lately" }
+            [yes] { " recently" }
            *[no] { "" }
-        }; { exhausted-workers } been idle for { DURATION($idle_s) }, so { RATE($batches_per_s) } batches/s are all that is left.
+        }; { exhausted-workers } been idle for { DURATION($idle_s) }; the others deliver only { RATE($batches_per_s) } batches/s.
     .advice = Give every worker the same amount: { $world ->
             [1] at least { $shards } shards of equal size
            *[other] a multiple of { $shards } shards ({ $workers } workers × { $world } ranks) of equal size
-        }, or resample shards. With datasets 5.0, shuffle() can leave all data to worker 0: check num_shards afterwards. More workers would only
-        idle as well.
+        }, or resample shards. With datasets 5.0, shuffle() can leave all data to worker 0: check num_shards afterwards. Additional workers
+        would be idle too.

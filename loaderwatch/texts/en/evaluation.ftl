@@ -12,31 +12,31 @@ evaluation-waits =
     .title = { evaluation-of } waits for data { PERCENT($wait_ratio) } of its time, { PERCENT($run_ratio) } of the run ({ $loader }):
         { $because }.
     .cause = { $passes ->
-            [one] { $passes } evaluation pass
-           *[other] { $passes } evaluation passes
-        } took { DURATION($evaluating_s) } so far; { DURATION($lost_s) } of that { $loader } kept the loop waiting. Training stands
-        still meanwhile, and its own loader is judged apart. { $cause }
-    .advice = For { $loader }, the evaluation loader: { PER_BATCH($advice) }
+            [one] { $passes } evaluation
+           *[other] { $passes } evaluations
+        } took { DURATION($evaluating_s) } so far; the loop waited { DURATION($lost_s) } of that for { $loader }. Training stops
+        during an evaluation; the training loader is diagnosed separately. { $cause }
+    .advice = Change the evaluation loader { $loader }: { PER_BATCH($advice) }
 
 evaluation-workers-restart =
-    .because = each pass starts { workers-of-evaluation } anew and waits { DURATION($each_s) } for the first batch
-    .cause = { PERCENT($start_ratio) } of the waiting is in iter(loader) and for the first batch of a pass: its
-        { workers-of-evaluation } are started, import what the dataset needs, and end with the pass.
-    .advice = Set persistent_workers=True, and keep the DataLoader instead of building it for every evaluation. Where a pass has
-        few batches, fewer workers start sooner.
+    .because = each evaluation restarts { workers-of-evaluation } and waits { DURATION($each_s) } for the first batch
+    .cause = { PERCENT($start_ratio) } of the wait is iter(loader) and the first batch of each evaluation. Its
+        { workers-of-evaluation } start, import the dataset's modules, and end with the evaluation.
+    .advice = Set persistent_workers=True, and keep the DataLoader instead of building it for every evaluation. If an evaluation has
+        only a few batches, use fewer workers: they start faster.
 workers-of-evaluation = { $workers ->
         [one] { $workers } worker
        *[other] { $workers } workers
     }
 
 evaluation-computes =
-    .title = { evaluation-of } takes { PERCENT($run_ratio) } of the run ({ $loader }): { DURATION($each_s) } in each of { $passes ->
-            [one] { $passes } pass
-           *[other] { $passes } passes
+    .title = { evaluation-of } takes { PERCENT($run_ratio) } of the run ({ $loader }): { $passes ->
+            [one] { $passes } evaluation of { DURATION($each_s) }
+           *[other] { $passes } evaluations of { DURATION($each_s) } each
         }.
-    .cause = It waits for data { PERCENT($wait_ratio) } of that time; the rest is its own work, in which training stands still.
-    .advice = If so much is not meant: evaluate less often or on fewer samples, or on a checkpoint in a process of its own. Where it
-        generates text, bound the length, keep the cache of keys and values, and see that it ends at its end token.
+    .cause = Evaluation waits for data { PERCENT($wait_ratio) } of that time; the rest is computation. Training stops during an evaluation.
+    .advice = Evaluate less often, on fewer samples, or on a checkpoint in another process, if this time is not intended. If the evaluation
+        generates text, limit its length, keep the key-value cache, and check that generation stops at the end token.
 
 ## Samples that took too long
 
@@ -64,14 +64,14 @@ sample-timeout =
             [several] { " by workers " }{ $readers }
            *[loop] { "" }
         }. { $outcome ->
-            [left-out] Their batches came without them, so the model has not seen them.
+            [left-out] Their batches were delivered without them, so the model has not seen them.
            *[gave-up] { $skipped ->
                 [one] { $skipped } sample was
                *[other] { $skipped } samples were
             } left out, the others raised SampleTimeout.
         }
-    .advice = The job's log names the line at which each stood. Read such a sample alone, and repair or remove it; if it only
-        needs longer, raise sample_timeout.
+    .advice = Look in the job's log for the line of each slow sample. Read such a sample alone, and repair or remove it. If it only
+        needs more time, raise sample_timeout.
 sample-seen = { $sample } ({ $times } times)
 and-more = { $number } more
 # A list that is longer than others: $others is what follows the first.

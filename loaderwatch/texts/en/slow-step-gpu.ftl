@@ -10,27 +10,24 @@ copies-lose-time = { who } { $who ->
         [training] loses
         [one] loses
        *[several] lose
-    } up to { PERCENT($lost_ratio) } of { $who ->
-        [training] its
-        [one] its
-       *[several] their
-    } time copying batches to the GPU { measured }: { KNOWN($batch_bytes) ->
+    } up to { PERCENT($lost_ratio) } of the time to copying batches to the GPU { measured }: { KNOWN($batch_bytes) ->
         [yes] { SIZE($batch_bytes) } in { DURATION($copy_s) } ({ SIZE($copied_bytes_per_s) }/s)
        *[no] { DURATION($copy_s) } each
     }.
 # $proven: whether the GPU is known to be idle meanwhile. $busy_ratio is its utilization, where that is known.
-time-before-model = From a batch's arrival to the model's first call pass { DURATION($before_model_s) } of the { DURATION($iteration_s) } of an
-    iteration.{ $proven ->
-        [yes] { " " }The GPU has nothing to do for up to { DURATION($copy_s) } of them{ KNOWN($busy_ratio) ->
-                [yes] , and it computes { PERCENT($busy_ratio) } of the time
+time-before-model = Of each iteration ({ DURATION($iteration_s) }), { DURATION($before_model_s) } pass between the batch's arrival and the model's
+    first
+    call.{ $proven ->
+        [yes] { " " }In this time the GPU is idle for up to { DURATION($copy_s) }{ KNOWN($busy_ratio) ->
+                [yes] ; in all, it computes { PERCENT($busy_ratio) } of the time
                *[no] { "" }
             }.
        *[no] { "" }
     }
-other-work-before-model = The workers are not the cause. Whatever else the loop does with a batch before it calls the model is part of this
-    time.{ $proven ->
+other-work-before-model = The workers are not the cause. This time also includes other work of the loop on the batch before the model
+    call.{ $proven ->
         [yes] { "" }
-       *[no] { " " }Without a reading of the GPU it may as well be waiting for its own kernels.
+       *[no] { " " }There is no reading of the GPU, so the loop may also wait for the GPU's kernels.
     }
 copy-now = { KNOWN($batch_bytes) ->
         [yes] each copy moves { SIZE($batch_bytes) } in { DURATION($copy_s) }, { SIZE($copied_bytes_per_s) }/s
@@ -38,7 +35,7 @@ copy-now = { KNOWN($batch_bytes) ->
     }
 # $pinned_s is how long a copy from pinned memory would take; unknown where that is hardly less.
 copy-from-pinned-memory = { KNOWN($pinned_s) ->
-        [yes] ; from pinned memory 11 to 12 GB/s are measured on PCIe 3.0 x16 (rapidsai/dask-cuda#98), which would be { DURATION($pinned_s) }
+        [yes] ; from pinned memory it would take about { DURATION($pinned_s) } (11 to 12 GB/s on PCIe 3.0 x16, rapidsai/dask-cuda#98)
        *[no] { "" }
     }
 smaller-or-hidden-copies = Images sent as uint8 and converted on the GPU are a quarter of float32. Copying the next batch on a side stream (with
@@ -46,23 +43,24 @@ smaller-or-hidden-copies = Images sent as uint8 and converted on the GPU are a q
 
 copies-at-bus-speed =
     .title = { copies-lose-time }
-    .cause = { time-before-model } The copy runs about as fast as the bus does, but nothing is computed meanwhile. { other-work-before-model }
-    .advice = Copy less, or while the GPU computes: { copy-now }. { smaller-or-hidden-copies }
+    .cause = { time-before-model } The copy already runs at about the speed of the bus, but the GPU computes nothing meanwhile.
+        { other-work-before-model }
+    .advice = Copy less data, or copy while the GPU computes ({ copy-now }). { smaller-or-hidden-copies }
 
 # With pin_memory=True.
 blocking-copies =
     .title = { copies-lose-time }
-    .cause = { time-before-model } pin_memory is on, so either .to(device) without non_blocking=True makes the loop stand still for each copy, or
-        these batches are not pinned: a batch class of your own needs a pin_memory() method. { other-work-before-model }
-    .advice = Call .to(device, non_blocking=True) and see that batch.is_pinned() is true in the loop: { copy-now }{ copy-from-pinned-memory }.
-        { smaller-or-hidden-copies }
+    .cause = { time-before-model } pin_memory is on. So either the loop calls .to(device) without non_blocking=True and waits for each copy, or
+        the batches are not pinned (a batch class of your own needs a pin_memory() method). { other-work-before-model }
+    .advice = Call .to(device, non_blocking=True), and check that batch.is_pinned() is true in the loop. Now
+        { copy-now }{ copy-from-pinned-memory }. { smaller-or-hidden-copies }
 
 copies-from-pageable-memory =
     .title = { copies-lose-time }
-    .cause = { time-before-model } The batch lies in pageable memory (pin_memory is off): the driver first copies it into a page-locked buffer of
-        its own, and the loop stands still until that is done. { other-work-before-model }
-    .advice = Set pin_memory=True in the loader and call .to(device, non_blocking=True): { copy-now }{ copy-from-pinned-memory }. Do not
-        call .pin_memory() in the loop: that is one more copy (PyTorch's guide to pin_memory). { smaller-or-hidden-copies }
+    .cause = { time-before-model } The batch is in pageable memory (pin_memory is off). The driver first copies it into its own pinned buffer,
+        and the loop waits until that is done. { other-work-before-model }
+    .advice = Set pin_memory=True in the loader and call .to(device, non_blocking=True). Now { copy-now }{ copy-from-pinned-memory }. Do not
+        call .pin_memory() in the loop: it adds one more copy (PyTorch's guide to pin_memory). { smaller-or-hidden-copies }
 
 ## A GPU that computes slower than it should
 
@@ -90,15 +88,15 @@ gpu-throttled =
             [yes] { " " }All other ranks wait for this one in every step.
            *[no] { "" }
         }
-    .advice = Check cooling and power of that node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); if it stays so, drain the node and let it be
-        repaired.
+    .advice = Check cooling and power of that node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER). If the throttling continues, drain the node and
+        have it repaired.
 
 # $times is how many times as long as elsewhere its forward pass takes.
 gpu-shared =
     .title = The GPU{ of-rank } is shared with { $others ->
             [one] { $others } other process
            *[other] { $others } other processes
-        }, and its forward pass takes { DECIMAL($times) } times as long as elsewhere.
+        }, and its forward pass takes { DECIMAL($times) } times as long as on other ranks.
     .cause = Other processes compute on the same GPU and take turns with this rank. The loader is not the cause. All other ranks wait for this one
         in every step.
-    .advice = See whose they are with nvidia-smi and end leftovers of earlier jobs; give each job GPUs of its own.
+    .advice = Find the owners of the other processes with nvidia-smi, and end processes of earlier jobs. Give each job its own GPUs.

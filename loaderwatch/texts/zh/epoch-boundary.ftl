@@ -46,18 +46,18 @@ slow-worker-shutdown =
            *[other] { " " }{ $workers } 个 worker
         } 还在忙
     .cause = epoch 结束时，加载器逐个停止 worker，并等每个 worker 读完手头的数据。{ KNOWN($joins) ->
-            [yes] { DURATION($teardown_s) }正好对应 { $joins } 次 5 秒超时：worker 不退出时，DataLoader 最多等它 5 秒。
+            [yes] DataLoader 对每个 worker 最多等 5 秒；{ DURATION($teardown_s) }说明有 { $joins } 次等到了这个上限。
            *[no] { "" }
         }
-    .advice = 设 persistent_workers=True，让 worker 不被停掉；或者别留下耗时的取数：用采样器而不是 break 结束 epoch，并缩短单次读取。
+    .advice = 设 persistent_workers=True，让 worker 不被停掉。或者避免在 epoch 结尾有耗时的取数：用采样器而不是 break 结束 epoch，并缩短单次读取。
 
 read-ahead-thrown-away =
     .because = iter({ $loader }) 要花 { DURATION($start_s) }丢弃已预取的批次
-    .cause = 上一个 epoch 被提前退出（break），但常驻 worker 已按 prefetch_factor { $prefetch_factor } × { $workers } 个 worker 领了后续批次。
-        iter() 要等它们读完{ KNOWN($drained) ->
+    .cause = 上一个 epoch 被提前退出（break）。当时常驻 worker 最多还有 prefetch_factor { $prefetch_factor } × { $workers } 个 worker 的批次要读。
+        现在 iter() 要等它们读完{ KNOWN($drained) ->
             [yes] { " " }{ $drained } 个批次
            *[no] 这些批次
-        }，而这些已没人要。
+        }，再全部丢掉。
     .advice = 让采样器来结束 epoch，不要用 break（RandomSampler(num_samples=…)、Subset）；或一直用同一个无限迭代器；
         或调小 prefetch_factor（现为 { $prefetch_factor }）。
 
@@ -65,14 +65,14 @@ first-batch-takes = 第一个批次每次都要 { DURATION($first_s) }
 first-batch-advice = 把 epoch 变长（在采样器里重复数据集），或让每个 epoch 开头的样本读起来快一些。
 shuffle-buffer-refilled =
     .because = { first-batch-takes }
-    .cause = worker 都在，但每个 epoch 的第一个批次要等 { DURATION($first_s) }：可迭代数据集要先打开分片、填满 shuffle 缓冲区。
+    .cause = worker 在运行，但每个 epoch 的第一个批次要等 { DURATION($first_s) }：可迭代数据集要先打开分片、填满 shuffle 缓冲区。
     .advice = 起始用小缓冲区（webdataset：shuffle(size, initial=small)），{ $persist ->
             [yes] 设 persistent_workers=True，
            *[no] { "" }
         }并把数据当作无限流，每个 epoch 取固定步数。
 first-batch-not-read-ahead =
     .because = { first-batch-takes }
-    .cause = worker 都在，但每个 epoch 的第一个批次都要从零读起：{ DURATION($first_s) }。预取不会跨越 epoch 的结尾。
+    .cause = worker 在运行，但每个 epoch 开始时才着手读它的第一个批次：{ DURATION($first_s) }。预取不会跨越 epoch 的结尾。
     .advice = { first-batch-advice }
 first-batch-without-workers =
     .because = { first-batch-takes }
@@ -99,30 +99,30 @@ dataloader-made-each-epoch =
     .because = 每个 epoch 都新建 DataLoader 并启动 { $workers } 个 worker{ by-method }，{ until-first-batch }
     .cause = 每个 epoch 都新建 DataLoader，启动 { workers-started-cost }
     .advice = { $persistent ->
-            [yes] 已开 persistent_workers，但每个 epoch 都新建 DataLoader：应在 epoch 循环之外只建一次。
-           *[no] 在 epoch 循环之外只建一次 DataLoader，并设 persistent_workers=True：worker 就会一直保留到训练结束。两者缺一，worker 都留不住。
+            [yes] 在 epoch 循环之外只建一次 DataLoader：persistent_workers 已开，但每个 epoch 都新建 DataLoader 时不起作用。
+           *[no] 在 epoch 循环之外只建一次 DataLoader，并设 persistent_workers=True：worker 就会一直保留到训练结束。两处都要改。
         }
 
 resume-reads-again =
     .title = 训练{ $over ->
             [yes] 曾快进
            *[no] 正在快进
-        } { $loader }：在任何训练步之前已读取并丢弃 { COUNT($batches) } 个批次，{ RATE($batches_per_s) }/秒{ KNOWN($eta_s) ->
+        } { $loader }：在任何训练步之前已读取并丢弃 { COUNT($batches) } 个批次（{ RATE($batches_per_s) }/秒）{ KNOWN($eta_s) ->
             [yes] ；到 epoch 结束最多还要 { DURATION($eta_s) }
            *[no] { "" }
         }。
-    .cause = 批次正常送达，但循环没有用它们：恢复训练时靠重读来跳过已看过的数据，就会这样。这是在推进，不是卡死。
-    .advice = 要想恢复时不必全部重读：在 sampler 中跳过（这样不会读取任何样本；对于 map 式数据集，accelerate 的 skip_first_batches 就是这样做的），
-        使用 StatefulDataLoader，或在 transformers 中设置 ignore_data_skip=True（会从头开始该 epoch）。
+    .cause = 循环取走批次，却不用它们训练。恢复训练时靠重读来跳过上次运行的批次，通常就会这样。这是在推进，不是卡死。
+    .advice = 在 sampler 中跳过，这样不会读取任何样本：map 式数据集用 accelerate 的 skip_first_batches，或使用 StatefulDataLoader。
+        在 transformers 中设置 ignore_data_skip=True（会从头开始该 epoch）。
 
 exhausted-workers = worker { LISTING($exhausted, limit: 8) }
 workers-out-of-shards =
-    .title = { of-rank }{ $workers } 个 worker 中只有 { $reading } 个还在读，循环有 { PERCENT($share_ratio) } 的时间在等数据{ measured }：{ exhausted-workers } 已没有数据可读。
+    .title = { of-rank }{ $workers } 个 worker 中只有 { $reading } 个还在读（{ exhausted-workers } 已没有数据）；循环有 { PERCENT($share_ratio) } 的时间在等数据{ measured }。
     .cause = { $loader } 读的是可迭代数据集，它的分片每个 epoch 只给 worker 分一次。各 worker { $lately ->
             [yes] 最近
            *[no] { "" }
         }依次交付了 { LISTING($delivered, limit: 16) } 个批次；{ exhausted-workers } 已空闲 { DURATION($idle_s) }，
-        所以现在只剩 { RATE($batches_per_s) } 批次/秒。
+        其余 worker 只能交付 { RATE($batches_per_s) } 批次/秒。
     .advice = 让每个 worker 分到的数据一样多：{ $world ->
             [1] 至少 { $shards } 个大小相等的分片
            *[other] { $shards } 的整数倍个大小相等的分片（{ $workers } 个 worker × { $world } 个 rank）

@@ -97,7 +97,7 @@ def test_own_work_costs_what_the_device_idles_for_it(own_s: float, every: int, r
     idle, found = Loop(own_s=own_s, every=every, reading_s=reading_s).play()
     (finding,) = told(found)
     assert (finding.code, finding.scenario) == ("gpu-sawtooth", "S26")
-    assert "the loop's own work in the step" in finding.cause
+    assert "other work of the training loop" in finding.cause
     assert finding.gain_ceiling_ratio == pytest.approx(idle, abs=0.03)
     assert finding.severity == ("critical" if idle >= 0.3 else "warning")
 

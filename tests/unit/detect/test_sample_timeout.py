@@ -42,7 +42,7 @@ def test_which_were_left_out() -> None:
     assert finding.title == "train_loader left out 3 samples that took longer than 60 s: 17 (2 times) and 33."
     assert finding.cause == (
         "attach(sample_timeout=60) interrupted them; they were read by worker 1."
-        " Their batches came without them, so the model has not seen them."
+        " Their batches were delivered without them, so the model has not seen them."
     )
     assert finding.sample_indices == [17, 33]
 

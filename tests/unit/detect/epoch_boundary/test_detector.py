@@ -109,7 +109,7 @@ def test_workers_started_for_every_epoch() -> None:
 
 def test_a_new_loader_each_epoch_is_told_apart() -> None:
     finding = only(run(epochs(of=loader(persistent_workers=True), iter_s=0.4, first_s=1.2)))
-    assert "a new DataLoader is made each epoch" in finding.advice
+    assert "each epoch makes a new DataLoader" in finding.advice
 
 
 def test_a_loader_built_in_the_epoch_loop_is_one_loader() -> None:
@@ -159,7 +159,7 @@ def test_reset_drain() -> None:
 def test_teardown_with_its_fingerprint() -> None:
     finding = only(run(epochs(teardown_s=10.03, ended_by=EndedBy.BREAK)))
     assert finding.scenario == "S31"
-    assert "2 times the 5 s" in finding.cause
+    assert "10 s means that 2 waits ended at this limit" in finding.cause
 
 
 def test_short_epochs_lose_as_much_to_a_short_boundary() -> None:

@@ -76,7 +76,7 @@ def test_a_body_that_a_busy_machine_slows_down_still_does_nothing(trained: int, 
         detect(RunEvidence(run(resumed(800, 0.02, trained, body=body), host={"psi_cpu_some_ratio": 0.9})))
     )
     assert (finding.ended_ns is not None) == bool(trained)
-    assert "800 batches were read and thrown away" in finding.title
+    assert "it read and dropped 800 batches" in finding.title
 
 
 def test_long_after_it_nothing_is_left() -> None:
@@ -145,7 +145,7 @@ def test_ten_batches_are_enough_and_nobody_is_woken_before(skipped: int, wait: f
     assert [one.scenario for one in findings if one.severity != "info"] == []
     if skipped >= 10:
         finding = remark(findings)
-        assert f"{skipped} batches were read and thrown away" in finding.title
+        assert f"it read and dropped {skipped} batches" in finding.title
         assert "skip_first_batches" in finding.advice
 
 

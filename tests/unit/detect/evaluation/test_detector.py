@@ -53,10 +53,10 @@ def test_it_is_named_with_its_share_of_the_run() -> None:
         " num_workers=0 reads every batch on the training thread, 100 ms each."
     )
     assert (finding.severity, finding.scenario) == ("info", "S55")
-    assert "For val_loader, the evaluation loader: Set num_workers=" in finding.advice
+    assert "Change the evaluation loader val_loader: Set num_workers=" in finding.advice
     assert "batches/s" in finding.advice
     assert "steps/s" not in finding.advice
-    assert "4 evaluation passes took 8.8 s so far; 8.0 s" in finding.cause
+    assert "4 evaluations took 8.8 s so far; the loop waited 8.0 s" in finding.cause
     assert finding.lost_s == pytest.approx(8.0, rel=0.02)
     assert finding.gain_ceiling_ratio is not None
     assert finding.gain_ceiling_ratio == pytest.approx(0.243, abs=0.005)
@@ -86,7 +86,7 @@ def test_workers_of_the_evaluation_are_too_few() -> None:
 
 def test_workers_that_each_pass_starts_anew() -> None:
     finding = told(evaluated(num_workers=2, wait=0.001, first_wait=2.0, persistent_workers=False))
-    assert "each pass starts 2 workers anew" in finding.title
+    assert "each evaluation restarts 2 workers" in finding.title
     assert "persistent_workers=True" in finding.advice
     assert "num_workers=" not in finding.advice
 
@@ -152,7 +152,7 @@ def test_evaluation_that_computes_for_much_of_the_run_is_a_remark() -> None:
 
     (finding,) = beams(0.8)
     assert (finding.code, finding.scenario, finding.severity) == ("slow-evaluation", "S55", "info")
-    assert finding.title == "Evaluation takes 57 % of the run (val_loader): 8.0 s in each of 4 passes."
-    assert "evaluate less often" in finding.advice
+    assert finding.title == "Evaluation takes 57 % of the run (val_loader): 4 evaluations of 8.0 s each."
+    assert "Evaluate less often" in finding.advice
     assert beams(0.3) == []  # a third of the run
     assert beams(0.8, rounds=2) == []  # it has not gone on for long

@@ -89,19 +89,19 @@ def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() ->
             0.04,
             300,
             "info",
-            "Rank 0 works 41 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 10 ms for it.",
+            "Rank 0 needs 41 ms per iteration, other ranks 31 ms: ranks 1 and 2 wait 10 ms for rank 0.",
         ),
         (
             0.09,
             150,
             "warning",
-            "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it.",
+            "Rank 0 needs 91 ms per iteration, other ranks 31 ms: ranks 1 and 2 wait 60 ms for rank 0.",
         ),
         (
             0.09,
             100,  # too short to wake somebody: 9 s
             "info",
-            "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it.",
+            "Rank 0 needs 91 ms per iteration, other ranks 31 ms: ranks 1 and 2 wait 60 ms for rank 0.",
         ),
     ],
 )
@@ -123,7 +123,7 @@ def test_what_the_slow_rank_does_is_told_with_its_line() -> None:
     built = ranks(3, work={0: 0.09})
     built[0].stack(-1, 100, stacks.main_in(user="write_histograms"), why=SCRIPT_WORK)
     (finding,) = detect(RunEvidence(run(*built)))
-    assert finding.cause.endswith(" at train.py:61 in write_histograms, see its stack.")
+    assert finding.cause.endswith(" at train.py:61 in write_histograms (see its stack).")
     assert len(finding.stacks) == 1
 
 
@@ -137,8 +137,9 @@ def test_larger_batches_of_the_slow_rank_are_told(own: int, larger: bool) -> Non
             bytes=own if builder.rank == 0 else 1_000_000 if own else 0,
         )  # fmt: skip
     (finding,) = (one for one in detect(RunEvidence(run(*built))) if one.scenario == "S48")
-    assert (" Its batches are 3.0 times as large as theirs, on average." in finding.cause) == larger
-    assert ("Deal the long samples out to all ranks" in finding.advice) == larger
+    says = " The batches of rank 0 are 3.0 times as large as those of the other ranks, on average."
+    assert (says in finding.cause) == larger
+    assert ("Distribute the long samples over all ranks" in finding.advice) == larger
 
 
 @pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])

@@ -42,15 +42,15 @@ def filling(free: float, per_s: float, save: float, seen_s: float, path: str | N
     [
         (50.0, 2.0, HOUR, 40 * HOUR, None, ""),  # 25 hours
         (46.5, 2.0, HOUR, 40 * HOUR, "info",
-         "full in about 23 h 0 min: 46 GB are left, which is room for 23 more saves of 2.0 GB"),
+         "full in about 23 h 0 min: 46 GB are left, enough for 23 more saves of 2.0 GB"),
         (46.5, 2.0, HOUR, 5 * HOUR, None, ""),  # seen for less than a quarter of that
-        (7.0, 2.0, HOUR, 40 * HOUR, "warning", "room for 3 more saves"),
-        (7.0, 2.0, HOUR, 2 * HOUR, "info", "room for 3 more saves"),  # perhaps no save is deleted yet
+        (7.0, 2.0, HOUR, 40 * HOUR, "warning", "enough for 3 more saves"),
+        (7.0, 2.0, HOUR, 2 * HOUR, "info", "enough for 3 more saves"),  # perhaps no save is deleted yet
         (20.5, 1.0, 300.0, 3 * HOUR, "warning", "full in about 100 min 0 s"),
         (1.5, 2.0, HOUR, 40 * HOUR, "critical",
-         "The next save does not fit on the disk at /data: it takes 2.0 GB, and 1.5 GB are left."),
+         "The next save does not fit on the disk at /data: the save needs 2.0 GB, only 1.5 GB are left."),
         (6.0, NONE, 0.01, 60.0, "warning",
-         "The disk at /data is full in about 60 s: 6.0 GB are left, and the job fills 100 MB per second."),
+         "The disk at /data is full in about 60 s: 6.0 GB are left, and the job writes 100 MB/s."),
         (6.1, NONE, 0.01, 60.0, "info", "full in about"),
     ],
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.unit.detect.played import noise, played, read
@@ -15,8 +17,8 @@ def test_it_is_told_before_the_first_long_wait() -> None:
     assert (finding.scenario, finding.severity) == ("", "info")
     (left_s,) = [float(one.value or 0) for one in finding.evidence if one.label == "until the loop waits"]
     assert at_s + left_s == pytest.approx(run.waits_at_s, abs=3)
-    assert "are being used up" in finding.title
-    assert "4 workers together bring a batch each 5" in finding.cause
+    assert re.search(r"^Ready batches of .* run out: .* → .* in .*;", finding.title)
+    assert "4 workers together deliver a batch every 5" in finding.cause
 
 
 def test_a_loop_that_became_faster_uses_them_up_as_well() -> None:

@@ -70,12 +70,12 @@ def test_pageable_memory() -> None:
         0,
     )
     assert (
-        "40 % of its time copying batches to the GPU (measured over 15 s): 154 MB in 61 ms (2.5 GB/s)"
+        "40 % of the time to copying batches to the GPU (measured over 15 s): 154 MB in 61 ms (2.5 GB/s)"
         in finding.title
     )
     assert "pin_memory=True" in finding.advice
     assert "154 MB in 61 ms, 2.5 GB/s" in finding.advice
-    assert "which would be 14 ms" in finding.advice
+    assert "it would take about 14 ms" in finding.advice
     assert said(finding)["received over PCIe, GB/s"] == pytest.approx(1.0)
     assert said(finding)["pin_memory"] == "False"
 
@@ -109,10 +109,10 @@ def test_pinned_memory_asks_for_copies_that_do_not_block() -> None:
 
 def test_a_bus_at_its_limit_is_not_told_to_pin() -> None:
     finding = only(run(copying(before_model=0.012, rest=0.02, utilization=0.6, steps=250)))
-    assert "as fast as the bus" in finding.cause
+    assert "at about the speed of the bus" in finding.cause
     assert "pin_memory=True" not in finding.advice
     assert "side stream" in finding.advice
-    assert not re.search("which would be", finding.advice)
+    assert not re.search("it would take about", finding.advice)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_waiting_for_data_is_not_counted_twice() -> None:
 def test_without_a_reading_of_the_gpu_it_is_a_remark() -> None:
     (finding,) = detect(RunEvidence(run(copying(utilization=None))))
     assert (finding.scenario, finding.severity) == ("S17", "info")
-    assert "Without a reading of the GPU" in finding.cause
+    assert "There is no reading of the GPU" in finding.cause
 
 
 def test_events_prove_it_too() -> None:
@@ -169,7 +169,7 @@ def test_most_of_the_time_is_critical() -> None:
 
 def test_all_ranks_are_one_finding() -> None:
     finding = only(run(*(copying(rank, 4) for rank in range(4))))
-    assert finding.title.startswith("All 4 ranks lose up to 40 % of their time")
+    assert finding.title.startswith("All 4 ranks lose up to 40 % of the time")
     assert finding.rank is None
 
 

@@ -36,9 +36,8 @@ def trained(
 def test_the_thread_is_named_with_what_it_costs() -> None:
     (finding,) = trained(0.2, 0.4)
     assert finding.title == (
-        "Training loses 50 % of its time (measured over 30 s) to another thread of its own process,"
-        " which computes in Python at train.py:66 in edit_distance and holds the interpreter;"
-        " the data loader is not the cause."
+        "Training loses 50 % of the time (measured over 30 s) to another thread,"
+        " which holds the GIL at train.py:66 in edit_distance; not the data loader."
     )
     assert (finding.code, finding.severity) == ("slow-step", "critical")
     assert "160 times a second" in finding.cause
@@ -54,6 +53,6 @@ def test_one_that_takes_less_is_a_warning_or_nothing() -> None:
 def test_what_the_loop_waits_for_data_is_told_once() -> None:
     """Batches lie ready, and taking them needs the interpreter as well."""
     (finding,) = trained(0.2, 0.4, wait_s=0.03)
-    assert "another thread of its own process" in finding.title
+    assert "another thread, which holds the GIL" in finding.title
     assert [folded.code for folded in finding.folded] == ["input-bound"]
     assert "process of its own" in finding.advice

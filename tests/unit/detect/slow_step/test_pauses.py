@@ -82,7 +82,7 @@ def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
     (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", "info")
     assert f"every {every} steps" in finding.title
-    assert "the data loader is not the cause" in finding.title
+    assert "not the data loader" in finding.title
 
 
 def test_the_rhythm_goes_on_across_short_epochs() -> None:
@@ -130,7 +130,7 @@ def logging_loop(place: str | None = None) -> RankBuilder:
 
 def test_the_line_of_the_last_long_step_is_named() -> None:
     (finding,) = detect(RunEvidence(run(logging_loop("log_pictures"))))
-    assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
+    assert ", seen at train.py:61 in log_pictures; not the data loader" in finding.title
     assert len(finding.stacks) == 1
 
 
@@ -165,7 +165,7 @@ def test_who_looks_for_something_asleep_in_between_means_to_go_on(function: str,
     builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=1)
     (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", severity)
-    assert ("looks there again and again" in finding.cause) is (severity == "warning")
+    assert ("The loop polls for something" in finding.cause) is (severity == "warning")
 
 
 def test_an_agent_that_plays_is_a_remark() -> None:
@@ -174,15 +174,15 @@ def test_an_agent_that_plays_is_a_remark() -> None:
     builder.loaders[0] = msgspec.structs.replace(builder.loaders[0], acts=True)
     (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", "info")
-    assert "as by an agent that acts" in finding.cause
+    assert "as an agent or an evaluation does" in finding.cause
 
 
 def test_a_file_lock_that_another_process_holds_is_named() -> None:
     builder = logging_loop("report")
     builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], wchan="locks_lock_inode_wait")
     (finding,) = detect(RunEvidence(run(builder)))
-    assert finding.cause.endswith("It waits there for a file lock that another process holds.")
-    assert finding.advice.startswith("`lslocks` shows who holds the lock")
+    assert finding.cause.endswith("The loop waits for a file lock that another process holds.")
+    assert finding.advice.startswith("Find the holder of the lock with `lslocks`")
 
 
 def reading(*torchs: str) -> RankBuilder:
@@ -205,20 +205,17 @@ def test_the_line_stays_while_the_next_long_step_goes_on() -> None:
     builder.open("step", 0.5)
     builder.stacks[0] = msgspec.structs.replace(dump, taken_ns=builder.now_ns - S // 4)
     (finding,) = detect(RunEvidence(run(builder)))
-    assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
+    assert ", seen at train.py:61 in log_pictures; not the data loader" in finding.title
 
 
 def test_a_sample_that_the_loop_reads_by_hand_is_no_loader() -> None:
     (finding,) = detect(RunEvidence(run(reading("dataset.py"))))
-    assert ", lately at data.py:9 in __getitem__; the data loader is not the cause" in finding.title
+    assert ", seen at data.py:9 in __getitem__; not the data loader" in finding.title
 
 
 def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
     (finding,) = detect(RunEvidence(run(reading("_utils/fetch.py", "dataloader.py"))))
-    assert (
-        ", lately at train.py:61 in evaluate; it reads a DataLoader there that is not attached."
-        in finding.title
-    )
+    assert ", seen at train.py:61 in evaluate, reading a DataLoader that is not attached." in finding.title
     assert finding.advice.startswith("Attach that loader too")
 
 
@@ -233,7 +230,7 @@ def test_a_costly_remark_is_said_first() -> None:
     window = run(logging_loop())
     said = verdict_now(window, detect(RunEvidence(window)))
     assert said.severity == "info"
-    assert re.search(r"of its time \(measured over \d+ s\) in 10 long steps", said.title)
+    assert re.search(r"of the time \(measured over \d+ s\) in 10 long steps", said.title)
 
 
 def test_a_rhythm_in_seconds() -> None:
@@ -322,7 +319,7 @@ def padded(large_s: float, *, every: int = 12, elsewhere: int = 0) -> RankBuilde
 def test_long_steps_with_batches_several_times_larger() -> None:
     (finding,) = detect(RunEvidence(run(padded(0.5))))
     assert (finding.scenario, finding.severity) == ("S27", "warning")
-    assert re.search(r"each came with a batch about [56]\.\d times larger than usual", finding.title)
+    assert re.search(r"with batches about [56]\.\d times larger than usual", finding.title)
     assert "similar length" in finding.advice
 
 

@@ -38,7 +38,7 @@ def test_a_compiler_in_most_of_the_steps() -> None:
     builder = looked_at(RankBuilder(), *[BUILDS, RUNS] * 3)
     (finding,) = compiles(builder)
     assert finding.severity == "critical"
-    assert "spends about 50 % of its time compiling: 3 of 6 looks at its steps" in finding.title
+    assert "spends about 50 % of the time compiling: 3 of 6 stack checks in steps" in finding.title
     assert "train.py:61 in fit" in finding.cause
     assert finding.gain_ceiling_ratio == pytest.approx(0.5)
 

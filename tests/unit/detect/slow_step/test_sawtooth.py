@@ -60,11 +60,10 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     (finding,) = found(swinging())
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
-        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data:"
-        " for 52 % of the time it has nothing to do within a step (measured over 30 s),"
-        " as it waits for the loop's own work."
+        "The GPU idles within steps 52 % of the time (measured over 30 s), although batches are ready:"
+        " it waits for the loop's own work (swings between 0 % and 95 % every 1.0 s)."
     )
-    assert "the loop's own work in the step" in finding.cause
+    assert "other work of the training loop" in finding.cause
     assert "500 ms of the 1.0 s" in finding.cause
     assert finding.gain_ceiling_ratio == pytest.approx(0.525, abs=0.01)  # 95 % busy is not quite busy
 

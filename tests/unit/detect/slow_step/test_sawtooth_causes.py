@@ -81,7 +81,7 @@ def words(found: Cause, part: str) -> str:
         (
             swing({"h2d": 0.06}, {"h2d": 0.06}),
             "gpu-waits-for-batch-copy",
-            "it waits for what lies between a batch's arrival and the model",
+            "it waits for work on the batch before the model call",
             "S17",
         ),
         (
@@ -100,7 +100,7 @@ def words(found: Cause, part: str) -> str:
         (
             swing({"forward": 0.01, "backward": 0.012, "other": 0.128}, idle=0.15, device={"backward": 0.1}),
             "gpu-synchronised-each-step",
-            "the loop waits for it in each step, and only then launches more",
+            "the loop waits for the GPU in each step, and only then launches more",
             "S50",
         ),
         (

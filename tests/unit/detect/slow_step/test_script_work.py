@@ -65,8 +65,8 @@ def test_the_line_and_what_it_costs() -> None:
     (finding,) = detect(RunEvidence(run(worked())))
     assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
     assert (
-        "loses 55 % of its time (measured over 60 s) to work of the script's own in every step, lately at"
-        " train.py:61 in edit_distance: 100 ms of 180 ms" in finding.title
+        "loses 55 % of the time (measured over 60 s) to script code, seen at"
+        " train.py:61 in edit_distance: 100 ms of each 180 ms step" in finding.title
     )
     assert finding.gain_ceiling_ratio == pytest.approx(0.55, abs=0.01)
     assert finding.lost_s == pytest.approx(33, abs=1)
@@ -120,7 +120,7 @@ def test_a_loss_is_a_remark_with_its_line_and_no_data_wait(builder: RankBuilder)
     (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.code, finding.scenario, finding.severity) == ("slow-step", "S26", "info")
     assert "train.py:61 in" in finding.title
-    assert "the data loader is not the cause" in finding.title
+    assert "not the data loader" in finding.title
 
 
 def test_a_sleep_of_the_training_loop_itself_is_meant() -> None:
@@ -142,8 +142,8 @@ def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, An
     (finding,) = detect(RunEvidence(run(worked(feeds=True, between_steps=True, **fields))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
     assert finding.title.startswith(
-        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop,"
-        " lately at train.py:61 in"
+        "Training loses 56 % of the time (measured over 60 s) to making data in the training loop,"
+        " seen at train.py:61 in"
     )
     assert "DataLoader with num_workers" in finding.advice
     assert len(finding.stacks) == 1
@@ -158,15 +158,15 @@ def test_the_wait_between_two_steps_is_part_of_it() -> None:
     """Micro-batches are fetched after each backward pass; all but the last lie between two model calls."""
     (finding,) = detect(RunEvidence(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1))))
     assert (finding.code, finding.scenario) == ("input-bound", "S01")
-    assert "loses 71 % of its time" in finding.title
-    assert "200 ms of 280 ms" in finding.title
+    assert "loses 71 % of the time" in finding.title
+    assert "200 ms of each 280 ms step" in finding.title
 
 
 def test_the_wait_of_a_loop_that_stands_elsewhere_between_two_steps_is_not() -> None:
     builder = worked(0.1, feeds=True, between_steps=True, wait_s=0.1)
     builder.stack(-1, 100, DISTANCE, why=BETWEEN_STEPS)
     (finding,) = detect(RunEvidence(run(builder)))
-    assert "100 ms of 180 ms" in finding.title
+    assert "100 ms of each 180 ms step" in finding.title
 
 
 def test_data_made_beside_a_loader() -> None:

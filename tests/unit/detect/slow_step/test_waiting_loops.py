@@ -50,8 +50,9 @@ def test_what_it_waits_for_and_where(wchan: str, what: str) -> None:
     builder = looked(0.6).stack(-1, 100, stacks.main_in(user="post"), why=ANSWER_WAIT, wchan=wchan)
     (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
-    assert f"waiting for {what}, at train.py:61 in post: about " in finding.title
-    assert finding.title.endswith("the data loader is not the cause.")
+    assert f"Training waits for {what} 61 % of the time" in finding.title
+    assert ", at train.py:61 in post: " in finding.title
+    assert finding.title.endswith("; not the data loader.")
     assert finding.gain_ceiling_ratio == pytest.approx(0.6, abs=0.06)
     assert finding.lost_s == pytest.approx(36, abs=5)
     assert len(finding.stacks) == 1
@@ -66,13 +67,15 @@ def test_a_socket_with_a_timeout_polls() -> None:
     )
     builder = looked(0.6).stack(-1, 100, post, why=ANSWER_WAIT, wchan="poll_schedule_timeout")
     (finding,) = detect(RunEvidence(run(builder)))
-    assert "waiting for the network, at train.py:61 in post" in finding.title
+    assert "waits for the network " in finding.title
+    assert ", at train.py:61 in post: " in finding.title
 
 
 def test_a_stack_of_another_moment_names_no_line() -> None:
     builder = looked(0.6).stack(-1, 100, stacks.main_in(user="log"), why=ANSWER_WAIT, wchan="0")
     (finding,) = detect(RunEvidence(run(builder)))
-    assert "waiting for an answer, in its own code" in finding.title
+    assert "waits for an answer " in finding.title
+    assert ", in its own code: " in finding.title
 
 
 @pytest.mark.parametrize(("waiting", "expected"), [(0.0, []), (0.05, []), (0.2, [("S26", "info")])])
@@ -95,7 +98,7 @@ def test_one_long_wait_is_no_habit() -> None:
     builder.step(0.002, 20.0)
     for second in range(FEW_WAITING_STEPS + 10):
         look(builder, waits=True, ago_s=1.0 + second)
-    assert all("looks" not in finding.cause for finding in detect(RunEvidence(run(builder))))
+    assert all("stack checks" not in finding.cause for finding in detect(RunEvidence(run(builder))))
 
 
 def test_evaluation_between_steps_is_not_training() -> None:
