@@ -218,7 +218,9 @@ CASES: Final[tuple[Case, ...]] = (
         says=("repeating the same attempt endlessly", "s22_growing_pauses.py"),
     ),
     Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
-    Case("s22_caught", ("S22",), "hung", within_s=60, says=("has raised an error", "skips data after errors")),
+    Case(
+        "s22_caught", ("S22",), "hung", within_s=60, says=("has raised an error", "skips data after errors")
+    ),
     Case("s37_caught", ("S37",), "hung", within_s=60, says=("has died", "tries again")),
     Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
     Case("s41_lost_message", ("S41",), "hung", stacks=1),
@@ -734,7 +736,12 @@ CASES: Final[tuple[Case, ...]] = (
         says=("has finished", "in upload_checkpoint"),
     ),
     Case(
-        "s53_child_at_exit", ("S53",), "start_end", within_s=90, stacks=1, says=("has finished", "a child process")
+        "s53_child_at_exit",
+        ("S53",),
+        "start_end",
+        within_s=90,
+        stacks=1,
+        says=("has finished", "a child process"),
     ),
     Case(
         "s53_atexit",
@@ -761,7 +768,14 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         says=("in write_results", "file lock", "has finished"),
     ),
-    Case("s26_compile", ("S26",), "start_end", within_s=90, stacks=1, says=("waits for its compiler processes",)),
+    Case(
+        "s26_compile",
+        ("S26",),
+        "start_end",
+        within_s=90,
+        stacks=1,
+        says=("waits for its compiler processes",),
+    ),
     # ---- trainings without a loader, which do not name loaderwatch either
     Case("s01_get_batch", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps", "in burn")),
     Case(

@@ -139,8 +139,8 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
         (
             WORKER + "Real-time signal 18. ",
             "sample 7 took longer than its loader's sample_timeout in worker 1 (pid 77)",
-            "The sample could not be interrupted, so loaderwatch ended its worker. The worker was in code that"
-            " does not return to Python, or that catches every exception. The job's log has the line.",
+            "The sample could not be interrupted, so loaderwatch ended its worker. The worker was in"
+            " code that does not return to Python, or that catches every exception. The job's log has the line.",
         ),
     ],
 )

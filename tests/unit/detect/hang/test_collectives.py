@@ -60,7 +60,8 @@ def test_all_on_one_side_of_an_exchange(side: str, other: str) -> None:
     finding = only(run(stuck(0, text), stuck(1, text)))
     assert (finding.scenario, finding.severity) == ("S45", "critical")
     assert finding.title == (
-        f"Both ranks have made no progress in {side} for 40 s, at train.py:61 in exploit: none of them {other}."
+        f"Both ranks have made no progress in {side} for 40 s, at train.py:61 in exploit:"
+        f" none of them {other}."
     )
 
 
@@ -71,8 +72,8 @@ def test_one_collective_from_two_lines_is_two() -> None:
     )
     finding = only(run(stuck(0, other), stuck(1, one)))
     assert finding.title == (
-        "For 40 s the ranks have waited for each other in different places: rank 0 in `all_reduce` at train.py:61"
-        " in average_gradients and rank 1 in `all_reduce` at train.py:61 in tell_of_overflow."
+        "For 40 s the ranks have waited for each other in different places: rank 0 in `all_reduce`"
+        " at train.py:61 in average_gradients and rank 1 in `all_reduce` at train.py:61 in tell_of_overflow."
     )
     alike = only(run(stuck(0, one), stuck(1, one)))
     assert (
@@ -107,8 +108,8 @@ def test_unequal_batches_name_both_sides() -> None:
     finding = only(run(left(0, batches=12), stuck(1, BACKWARD, batch=12, planned=14)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S44", 1, "critical")
     assert finding.title == (
-        "Rank 1 has 14 batches in epoch 0, rank 0 only 12: rank 1 waits for rank 0 in `backward` at train.py:61"
-        " in train_epoch."
+        "Rank 1 has 14 batches in epoch 0, rank 0 only 12: rank 1 waits for rank 0 in `backward`"
+        " at train.py:61 in train_epoch."
     )
     assert "rank 0 ended epoch 0 after 12 batches and is now in `barrier`" in finding.cause
     assert [stack.rank for stack in finding.stacks] == [1, 0]
@@ -153,8 +154,8 @@ def test_a_rank_that_decided_to_stop_alone() -> None:
     finding = only(run(others[0], stopped.half_a_minute(), others[1]))
     assert (finding.scenario, finding.rank) == ("S45", 1)
     assert finding.title == (
-        "Rank 1 left the loop after epoch 0 and is at train.py:61 in publish; ranks 0 and 2 wait for rank 1 in"
-        " epoch 1, in `backward` at train.py:61 in train_epoch."
+        "Rank 1 left the loop after epoch 0 and is at train.py:61 in publish; ranks 0 and 2 wait for rank 1"
+        " in epoch 1, in `backward` at train.py:61 in train_epoch."
     )
     assert "early stopping" in finding.cause
     assert "all_reduce the loss" in finding.advice
@@ -165,7 +166,9 @@ def test_a_rank_that_decided_to_stop_alone_and_is_gone() -> None:
     ended.state = "finished"
     finding = only(run(stuck(0, BACKWARD, batch=0, epoch=1, batches=25), ended))
     assert finding.scenario == "S45"
-    assert finding.title.startswith("Rank 1 left the loop after epoch 0 and has exited; rank 0 waits for rank 1 in")
+    assert finding.title.startswith(
+        "Rank 1 left the loop after epoch 0 and has exited; rank 0 waits for rank 1 in"
+    )
 
 
 def test_validation_through_the_wrapped_model() -> None:
@@ -577,7 +580,8 @@ class TestBeforeTheFirstLoopAndAfterTheLast:
         assert (finding.scenario, finding.severity, finding.rank) == ("S53", "critical", number)
         assert finding.title.startswith(f"Rank {number} has been stuck at train.py:61 in download for")
         assert finding.title.endswith(
-            f"; rank {1 - number} waits for rank {number} in `init_process_group` at train.py:61 in train_epoch."
+            f"; rank {1 - number} waits for rank {number} in `init_process_group` at train.py:61 in"
+            " train_epoch."
         )
 
     def test_at_the_end(self) -> None:

@@ -331,7 +331,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(builder.half_a_minute()))
         assert (finding.scenario, finding.severity) == (scenario, "critical")
         assert ("; not the data loader" in finding.title) is clears
-        assert ("thread fill, which reads train_loader, died of OSError" in finding.title) is (scenario == "S41")
+        names = "thread fill, which reads train_loader, died of OSError" in finding.title
+        assert names is (scenario == "S41")
 
     @pytest.mark.parametrize(
         ("error", "asleep", "state"),
@@ -448,8 +449,8 @@ class TestStuckInItsOwnCode:
         assert bool(found) is told
         for finding in found:
             assert finding.title == (
-                "Training has been in one optimizer step for 40 s, at train.py:47 in loss_fn, still computing;"
-                " not the data loader."
+                "Training has been in one optimizer step for 40 s, at train.py:47 in loss_fn,"
+                " still computing; not the data loader."
             )
             assert "99 % of the optimizer steps end within 50 ms" in finding.cause
             assert "isfinite" in finding.advice

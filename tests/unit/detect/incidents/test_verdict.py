@@ -61,7 +61,9 @@ def test_a_long_open_wait_is_said_before_it_is_a_hang(worker: dict[str, Any] | N
         rank.worker(0, age=7.0, **worker)
     verdict = verdict_now(run(rank), [])
     assert verdict.severity == "info"
-    assert verdict.title == f"Training has waited 7.0 s for batch 26{said}; longer than usual, not yet an alert."
+    assert verdict.title == (
+        f"Training has waited 7.0 s for batch 26{said}; longer than usual, not yet an alert."
+    )
 
 
 @pytest.mark.parametrize(("usual_s", "age"), [(0.0016, 2.0), (4.0, 7.0)])
@@ -78,12 +80,14 @@ def test_a_wait_like_others_is_not_said(usual_s: float, age: float) -> None:
         (
             "step",
             7.0,
-            "Training has been in step 26 for 7.0 s, at train.py:61 in main; longer than usual, not yet an alert.",
+            "Training has been in step 26 for 7.0 s, at train.py:61 in main;"
+            " longer than usual, not yet an alert.",
         ),
         (
             "backward",
             7.0,
-            "Training has been in step 26 for 7.0 s, at train.py:61 in main; longer than usual, not yet an alert.",
+            "Training has been in step 26 for 7.0 s, at train.py:61 in main;"
+            " longer than usual, not yet an alert.",
         ),
         ("step", 2.0, None),
         (
@@ -293,7 +297,8 @@ def test_a_break_between_epochs_is_no_warm_up() -> None:
     for number in range(300):
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 100.0)
-    assert verdict_now(run(rank), []).title == "Training has been outside its loop for 100 s; 300 steps so far."
+    said = verdict_now(run(rank), [])
+    assert said.title == "Training has been outside its loop for 100 s; 300 steps so far."
 
 
 def test_a_break_that_does_not_end_says_where() -> None:
@@ -413,7 +418,8 @@ def test_a_forecast_that_did_not_come_true_is_a_remark_at_the_end() -> None:
         texts=Texts(title="Memory runs out in about 60 s.", cause="", advice="Bound the cache."),
     )  # fmt: skip
     said = verdict_now(run(rank), [forecast], "finished")
-    assert (said.severity, said.title) == ("info", f"Finished before the forecast came true: {forecast.title}")
+    assert said.severity == "info"
+    assert said.title == f"Finished before the forecast came true: {forecast.title}"
     slow = reworded(forecast, key="slow", code="slow-step", severity="warning", title="Steps are slow.")
     said = verdict_now(run(rank), [forecast, slow], "finished")
     assert (said.severity, said.title) == ("warning", "Finished. While it ran: Steps are slow.")

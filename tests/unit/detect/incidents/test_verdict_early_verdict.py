@@ -58,7 +58,8 @@ def test_every_phase_is_told_within_seconds(phase: str, fields: dict[str, int], 
     stack = stacks.main_in("barrier") if phase == "outside" else stacks.main_in()
     rank = trained().open(phase, 4.0, **fields).stack(-1, 100, stack)  # type: ignore[arg-type]
     assert said(rank) == (
-        f"Training has been {where} for 4.0 s, at train.py:61 in train_epoch; longer than usual, not yet an alert."
+        f"Training has been {where} for 4.0 s, at train.py:61 in train_epoch;"
+        " longer than usual, not yet an alert."
     )
     assert said(trained().open(phase, 2.5, **fields)) is None  # type: ignore[arg-type]
 
@@ -71,7 +72,8 @@ def test_a_step_that_calls_the_model_again_and_again_is_as_old_as_it_is() -> Non
     rank.stack(-1, 100, stacks.main_in())
     rank.open("forward", 0.01, loader=0, step=31, step_since_ns=began_ns)
     assert said(rank) == (
-        "Training has been in step 31 for 7.0 s, at train.py:61 in train_epoch; longer than usual, not yet an alert."
+        "Training has been in step 31 for 7.0 s, at train.py:61 in train_epoch;"
+        " longer than usual, not yet an alert."
     )
 
 
@@ -80,7 +82,9 @@ def test_a_phase_of_the_users_is_told_by_its_name() -> None:
     rank.phase_names = ["checkpoint"]
     rank.add("phases", name=0, duration_ns=int(1.0 * S), request_ns=rank.now_ns - 5 * S)
     rank.open("user", 4.0, phase_name="checkpoint")
-    assert said(rank) == "Training has been in its phase 'checkpoint' for 4.0 s; longer than usual, not yet an alert."
+    assert said(rank) == (
+        "Training has been in its phase 'checkpoint' for 4.0 s; longer than usual, not yet an alert."
+    )
 
 
 def test_start_up_and_exit_are_told_where_ranks_meet() -> None:

@@ -206,5 +206,6 @@ def test_what_goes_on_is_watched_from_the_first_seconds() -> None:
     verdict = watched(run(builder))
     assert verdict is not None
     assert verdict.title == (
-        "Training has been between two steps for 6.0 s, at train.py:61 in main; longer than usual, not yet an alert."
+        "Training has been between two steps for 6.0 s, at train.py:61 in main;"
+        " longer than usual, not yet an alert."
     )

@@ -213,7 +213,8 @@ def test_reminders_come_while_it_goes_on_to_those_who_want_them() -> None:
             "Still open after 2 h 0 min: Rank 1 hangs. (resnet)",
         ]
         assert hook.messages[1]["message"] == (
-            "Nobody has acknowledged this alert on the page.\n\nWhat to do: Give it back.\n\nhttp://x/#/runs/run-1"
+            "Nobody has acknowledged this alert on the page.\n\nWhat to do: Give it back.\n\n"
+            "http://x/#/runs/run-1"
         )
         assert titles(only_grave, 2) == ["Hung", "Still open after 2 h 0 min: Rank 0 hangs. (resnet)"]
         tell(notifier, "Not hung", over=True)
