@@ -158,7 +158,7 @@ def test_the_kernel_says_it_was_memory(text: str | None) -> None:
     rows = [{"oom_kills": 3.0}] * 4 + [{"oom_kills": 4.0}]
     (finding,) = detect(RunEvidence(run(dead(text), host_rows=rows)))
     assert finding.scenario == "S37"
-    assert "out of memory" in finding.title
+    assert "was killed: out of memory" in finding.title
     assert {item.label: item.value for item in finding.evidence}["out-of-memory kills"] == 1
 
 

@@ -318,7 +318,7 @@ def test_a_script_in_which_no_loader_is_iterated_gets_no_clean_bill_of_health() 
     silent = RankBuilder(loaders=[]).open("outside", 15.0, steps=500)  # the optimizer's are counted
     said = verdict_now(run(silent), [])
     assert (said.severity, said.title) == ("info", "No loader has been iterated yet: nothing is measured.")
-    assert "iterate what attach returns" in said.advice
+    assert "iterate the returned object" in said.advice
     silent.state = "finished"
     said = verdict_now(run(silent), [])
     assert (said.severity, said.title) == ("info", "Finished. No loader was iterated: nothing was measured.")

@@ -323,7 +323,7 @@ def test_each_address_is_told_in_its_language() -> None:
     ):
         messages = partial(reminder, alert("warning"), "run-1", "resnet", "http://x", T0 + 60 * 10**9)
         notifier.tell("run-1", messages, alert("warning"))
-        assert titles(english, 1) == ["Still, after 60 s: Rank 0 hangs. (resnet)"]
+        assert titles(english, 1) == ["Still open after 60 s: Rank 0 hangs. (resnet)"]
         assert "What to do" in english.messages[0]["message"]
         clock.wait(hours=10)
         notifier.tick()
