@@ -461,9 +461,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s54_own_work", ("S54",), "threads", says=("the thread that reads", "_fill")),
     Case("s54_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
     Case("s54_simple_queue_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
-    Case(
-        "s54_swallowed", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "stopped reading")
-    ),
+    Case("s54_swallowed", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "stopped reading")),
     Case("s54_trained_in_thread", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_background_generator", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_polling_buffer", ("S01",), "threads", says=("num_workers=0",)),

@@ -50,8 +50,7 @@ def test_a_script_that_tries_again_for_ever_is_told(
     (finding,) = caught(rank)
     assert (finding.scenario, finding.severity) == (scenario, "critical")
     assert (
-        finding.title
-        == f"Training makes no progress: {says}; the script catches the error and tries again."
+        finding.title == f"Training makes no progress: {says}; the script catches the error and tries again."
     )
     assert finding.lost_s == pytest.approx((5 - 1) * EVERY_S, abs=1.0)
 

@@ -140,7 +140,8 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
             WORKER + "Real-time signal 18. ",
             "sample 7 took longer than its loader's sample_timeout in worker 1 (pid 77)",
             "The sample could not be interrupted, so loaderwatch ended its worker. The worker was in"
-            " code that does not return to Python, or that catches every exception. The job's log has the line.",
+            " code that does not return to Python, or that catches every exception."
+            " The job's log has the line.",
         ),
     ],
 )
@@ -290,7 +291,7 @@ def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
         finding.title
         == "Training died because worker 1 (pid 201) crashed (Segmentation fault) in dataset[3210]."
     )
-    assert finding.advice.startswith("Read dataset[3210] alone with num_workers=0")
+    assert finding.advice.startswith("Read dataset[3210] alone, with num_workers=0")
 
 
 def test_a_worker_killed_while_it_handed_over_a_batch_is_named() -> None:

@@ -195,7 +195,7 @@ def test_of_several_ranks_the_one_is_named() -> None:
     other = trained(1, 2).open("outside", 95.0)
     builder.world_size, other.state = 2, "finished"
     (finding,) = detect(RunEvidence(run(builder, other)))
-    assert finding.title.startswith("The script of rank 0 is over")
+    assert finding.title.startswith("The script of rank 0 has finished, but its process has not exited")
     assert finding.severity == "critical"
 
 
@@ -206,7 +206,7 @@ def test_others_wait_for_a_rank_that_does_not_end() -> None:
     other.stack(-1, 101, stacks.main_in("barrier")).half_a_minute()
     (finding,) = detect(RunEvidence(run(builder, other)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S53", 0, "critical")
-    assert finding.title.startswith("Rank 0 has been stuck in Python's exit (waiting for threads and child")
+    assert finding.title.startswith("Rank 0 has been stuck at Python's exit (waiting for threads and child")
     assert finding.title.endswith("; rank 1 waits for rank 0 in `barrier` at train.py:61 in train_epoch.")
 
 

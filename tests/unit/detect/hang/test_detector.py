@@ -59,7 +59,7 @@ def blocked(age: float = 47.0, **worker: Any) -> RankBuilder:
         ("S", "locks_lock_inode_wait", "S36", "a file lock that another process holds"),
         ("S", "do_wait", "S36", "a child process that does not end"),
         ("S", "hrtimer_nanosleep", "S36", "asleep in its own code"),
-        ("S", None, "S36", "never answers"),
+        ("S", None, "S36", "an answer that never comes"),
         ("T", "do_signal_stop", "S36", "stopped by a signal"),
     ],
 )

@@ -359,9 +359,7 @@ def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
 
 def test_so_does_one_that_warms_up() -> None:
     said = verdict_now(run(short_run("live")), [])
-    assert said.title == (
-        "Warming up. Data wait took 76 % of 5.0 s; a diagnosis needs about 10 s of steps."
-    )
+    assert said.title == ("Warming up. Data wait took 76 % of 5.0 s; a diagnosis needs about 10 s of steps.")
     waiting = RankBuilder().add("epoch_begins", loader=0, epoch=0, iter_ns=S).open("wait", 3.0)
     assert "Data wait took" in verdict_now(run(waiting), []).title
 

@@ -39,7 +39,7 @@ def test_a_wait_of_an_evaluation_names_its_loader() -> None:
     rank = trained().open("wait", 4.0, loader=1, batch=7, awaited_worker=1)
     rank.worker(1, "fetch", 4.0, loader=1, sample_index=77)
     assert said(rank) == (
-        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is in dataset[77];"
+        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is reading dataset[77];"
         " longer than usual, not yet an alert."
     )
 

@@ -77,9 +77,7 @@ def test_nothing_lost_is_said_as_that() -> None:
     assert closing.lost == "almost no time lost to data wait (2.5 s)"
     told = summary_message(summary(lost_s=2.5), closing, 600.0)
     assert told.kind == "info"
-    assert told.body == (
-        "Almost no time lost to data wait (2.5 s).\n\nhttp://x/#/runs/resnet-1"
-    )
+    assert told.body == ("Almost no time lost to data wait (2.5 s).\n\nhttp://x/#/runs/resnet-1")
 
 
 def test_what_no_finding_explains_is_not_explained() -> None:
