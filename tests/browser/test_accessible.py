@@ -85,6 +85,7 @@ def test_axe_finds_nothing_on_the_real_servers_pages(browser: Browser, tmp_path:
         try:
             page = context.new_page()
             page.goto(access.url)
+            expect(page.get_by_label("Token")).to_be_visible()
             assert complaints(page) == []
             page.goto(f"{access.url}/?token={access.owner}#/runs/run-1")
             expect(page.locator(".verdict-title")).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -187,8 +188,11 @@ def test_no_server_is_found_by_a_file_of_another_users(tmp_path: Path, name: str
     with ServeProcess(tmp_path, "--port", "0") as server:
         server.start()
         asked = ("-m", "loaderwatch", "stop", "--data-dir", str(tmp_path))
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)  # else it writes its file again within a second
         give_away(tmp_path / name)
         done = ask(*asked)
         assert "has ended" not in done.stdout
         os.chown(tmp_path / name, 0, 0)
+        server.process.send_signal(signal.SIGCONT)
         assert "has ended" in ask(*asked).stdout

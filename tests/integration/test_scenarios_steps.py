@@ -26,7 +26,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 def test_garbage_collector(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s25_collector"].found()
-    assert "garbage collector" in finding["title"]
+    assert "garbage collection" in finding["title"]
     assert finding["gain_ceiling_ratio"] > 0.1
 
 
