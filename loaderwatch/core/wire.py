@@ -118,7 +118,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """What the training process of the lowest rank prints at its end, after its own steps and duration."""
 
-    lost: str  # "41 min (33 %) of it lost"
+    lost: str  # "41 min (33 %) lost"
     lines: list[str] = []  # what the time was lost to
     advice: str = ""  # what to change first
     link: str = ""  # to the page

@@ -111,9 +111,9 @@ def test_the_collective_that_one_rank_did_not_come_to(dumps: Path) -> None:
     assert found.number == 42
     said = say(msgspec.structs.replace(found.text, part="cause"))
     assert said.startswith(
-        "PyTorch's flight recorder: collective 42 of default_pg is gloo:all_reduce (train.py:"
+        "PyTorch's flight recorder: rank 0 called collective 42 of default_pg, gloo:all_reduce (train.py:"
     )
-    assert said.endswith("on rank 0; rank 1 never came to it.")
+    assert said.endswith("; rank 1 never called it.")
     assert [item.value for item in found.evidence][1] == "not reached"
 
 
@@ -134,8 +134,8 @@ def test_different_collectives_in_one_place(dumps: Path) -> None:
     assert found is not None
     assert (found.number, len(found.did)) == (30, 2)
     said = say(msgspec.structs.replace(found.text, part="cause"))
-    assert "is gloo:barrier (train.py:" in said
-    assert "rank 0 did gloo:all_reduce (train.py:" in said
+    assert "rank 1 called collective 30 of default_pg, gloo:barrier (train.py:" in said
+    assert "rank 0 called gloo:all_reduce (train.py:" in said
 
 
 def test_an_old_dump_is_another_jobs(dumps: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_run_that_hangs_tells_the_address_of_attach(jobs: Jobs) -> None:
         said = jobs.said("hanging")
         os.killpg(job.pid, signal.SIGKILL)
         end = hook.wait_for(2)[1]
-        assert end["title"].startswith("Ended with the training process: Training hangs"), end
+        assert end["title"].startswith("Training process died, alert closed: Training hangs"), end
         wait_until("the file is gone", lambda: not given.exists(), 60)
     assert SECRET not in said
     holding = [
@@ -249,7 +249,7 @@ def test_the_last_lines_of_a_run_say_what_it_lost_and_what_to_change(jobs: Jobs)
     lines = [line for line in said.splitlines() if line.startswith("loaderwatch: ")]
     last = next(index for index, line in enumerate(lines) if "starving ended after" in line)
     assert re.match(r"loaderwatch: starving ended after \d+ steps in ", lines[last])
-    assert " of it lost" in lines[last]
+    assert lines[last].endswith(" %) lost")
     assert re.search(r" waits? for data \(", lines[last + 1])
     assert lines[last + 2].startswith("loaderwatch:   change first: Raise num_workers")
     assert lines[last + 2].endswith("/#/runs/starving")

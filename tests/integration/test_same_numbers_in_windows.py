@@ -147,7 +147,7 @@ def test_every_place_says_the_same_and_it_is_true(made: Made) -> None:
     elapsed_share = share * min(1.0, in_loops_s / covered_s) if covered_s else share
     if elapsed_share >= Limits().input_warning_ratio:
         assert said.severity != "ok"
-    told = re.search(r"data wait t(?:akes|ook) (.*?) of", said.title, re.IGNORECASE)
+    told = re.search(r"data wait t(?:akes|ook) (.*?) of each iteration", said.title, re.IGNORECASE)
     assert told is None or told[1] == percent(share)
     speed = re.search(r"; ([\d.]+) steps/s", said.title)
     assert speed is None or float(speed[1]) == pytest.approx(use.steps_per_s, abs=0.05)

@@ -29,7 +29,7 @@ def test_a_hang_is_told_once_the_limit_has_passed(outcomes: dict[str, Outcome], 
 def test_validation_through_the_wrapped_model(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s46_validation"].found()
     assert "buffer sync" in finding["title"]
-    assert "did not run the same number of those forward passes" in finding["cause"]
+    assert "The ranks ran different numbers of forward passes" in finding["cause"]
     assert "validation" in finding["cause"]
     assert "model.module(x)" in finding["advice"]
     assert "torch.no_grad()" in finding["advice"]

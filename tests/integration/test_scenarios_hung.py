@@ -52,7 +52,7 @@ def test_silent_storage(outcomes: dict[str, Outcome]) -> None:
     (stack,) = (stack for stack in finding["stacks"] if stack["worker"] == 1)
     assert stack["pid"] == finding["pid"]
     blocking = line_of("s36_silent_read.py", "os.read(")
-    assert f"Worker 1 stands at s36_silent_read.py:{blocking} in read" in finding["cause"]
+    assert f"Worker 1 is at s36_silent_read.py:{blocking} in read" in finding["cause"]
     assert f's36_silent_read.py", line {blocking} in read\n' in stack["text"]
 
 

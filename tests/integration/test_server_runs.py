@@ -256,10 +256,11 @@ def test_a_warning_that_comes_true_is_one_alert_and_one_more_message(tmp_path: P
         (folded,) = alert["folded"]
         assert folded["title"] == "/dev/shm is too small."
         assert folded["warned_s"] > 0
-        assert "This was warned of " in access.get("/runs/run-1/summary")["verdict"]["title"]
+        title = access.get("/runs/run-1/summary")["verdict"]["title"]
+        assert re.search(r"loaderwatch warned .* before the crash\.", title)
         died = hook.wait_for(2)[1]
         assert (died["type"], died["title"]) == ("failure", "Training died. (train.py)")
-        assert re.search(r"^Warned .* before: /dev/shm is too small\.$", died["message"], re.MULTILINE)
+        assert re.search(r"^Warned .* earlier: /dev/shm is too small\.$", died["message"], re.MULTILINE)
     assert len(hook.messages) == 2, "nothing gets well by dying"
 
 

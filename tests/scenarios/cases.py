@@ -203,7 +203,7 @@ CASES: Final[tuple[Case, ...]] = (
         samples=(1293,),
         says=("pipe",),
     ),
-    Case("s22_retries", ("S22",), "hung", within_s=60, stacks=1, says=("begins anew each time it fails",)),
+    Case("s22_retries", ("S22",), "hung", within_s=60, stacks=1, says=("typical of a retry loop",)),
     Case("s22_backoff", ("S22",), "hung", within_s=60, stacks=1, says=("computing without an end",)),
     Case(
         "s22_growing_pauses",
@@ -213,17 +213,19 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         worker=1,
         samples=(333,),
-        says=("trying the same again and again", "s22_growing_pauses.py"),
+        says=("repeating the same attempt endlessly", "s22_growing_pauses.py"),
     ),
     Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
-    Case("s22_caught", ("S22",), "hung", within_s=60, says=("has raised an error", "goes on after errors")),
+    Case(
+        "s22_caught", ("S22",), "hung", within_s=60, says=("has raised an error", "skips data after errors")
+    ),
     Case("s37_caught", ("S37",), "hung", within_s=60, says=("has died", "tries again")),
     Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
     Case("s41_lost_message", ("S41",), "hung", stacks=1),
     Case("s41_prefetch_thread", ("S41",), "hung", stacks=1),
     # ---- ranks that wait for each other
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
-    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("now stands in `barrier`",)),
+    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("is now in `barrier`",)),
     Case(
         "s45_sends",
         ("S45",),
@@ -255,7 +257,7 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=2,
         rank=1,
         within_s=60,
-        says=("which has not", "in report_when_all_are_done", "early stopping"),
+        says=("left the loop after epoch", "in report_when_all_are_done", "early stopping"),
     ),
     Case(
         "s45_alone",
@@ -270,7 +272,7 @@ CASES: Final[tuple[Case, ...]] = (
             "in `barrier` at s45_alone.py",
             "in save_checkpoint",
             "in `backward` at s45_alone.py",
-            "Only writing the file",
+            "Only the file is written by one rank",
         ),
     ),
     Case(
@@ -285,7 +287,7 @@ CASES: Final[tuple[Case, ...]] = (
         says=(
             "in `all_gather` at s45_alone.py",
             "in `backward` at s45_alone.py",
-            "Let all ranks evaluate",
+            "Evaluate on all ranks",
         ),
     ),
     Case(
@@ -323,7 +325,7 @@ CASES: Final[tuple[Case, ...]] = (
         within_s=60,
         args=("step",),
         name="s45_step",
-        says=("in `all_gather` at s45_alone.py", "in `backward` at s45_alone.py", "or none"),
+        says=("in `all_gather` at s45_alone.py", "in `backward` at s45_alone.py", "or on none"),
     ),
     Case(
         "s45_alone",
@@ -391,7 +393,7 @@ CASES: Final[tuple[Case, ...]] = (
         ("S53",),
         "stuck",
         within_s=90,
-        says=("outside its loops", "uninterruptible wait"),
+        says=("outside the training loops", "uninterruptible kernel wait"),
     ),
     Case(
         "s53_dead_mount",
@@ -401,7 +403,7 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         args=("--in-loop",),
         name="s26_dead_mount",
-        says=("in wait_in_kernel", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible kernel wait"),
     ),
     Case(
         "s53_rank_dead_mount",
@@ -410,7 +412,7 @@ CASES: Final[tuple[Case, ...]] = (
         ranks=2,
         within_s=90,
         stacks=1,
-        says=("in wait_in_kernel", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible kernel wait"),
     ),
     Case(
         "s53_rank_dead_mount",
@@ -421,7 +423,7 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         args=("--save",),
         name="s52_rank_dead_mount",
-        says=("in wait_in_kernel", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible kernel wait"),
     ),
     Case("s53_exit", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in send_results", "barrier")),
     Case(
@@ -430,7 +432,7 @@ CASES: Final[tuple[Case, ...]] = (
         "stuck",
         within_s=60,
         stacks=1,
-        says=("one step of its optimizer", "s26_line_search.py:"),
+        says=("in one optimizer step", "s26_line_search.py:"),
     ),
     Case(
         "s26_pool",
@@ -446,7 +448,7 @@ CASES: Final[tuple[Case, ...]] = (
         "stuck",
         within_s=60,
         stacks=1,
-        says=("in hard_examples", "1 process that it started has ended", "is_alive()"),
+        says=("in hard_examples", "1 child process has ended", "is_alive()"),
     ),
     Case(
         "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
@@ -457,9 +459,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s54_own_work", ("S54",), "threads", says=("the prefetch thread of", "_fill")),
     Case("s54_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
     Case("s54_simple_queue_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
-    Case(
-        "s54_swallowed", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "left it before its end")
-    ),
+    Case("s54_swallowed", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "stopped reading")),
     Case("s54_trained_in_thread", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_background_generator", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_polling_buffer", ("S01",), "threads", says=("num_workers=0",)),
@@ -721,7 +721,7 @@ CASES: Final[tuple[Case, ...]] = (
         "start_end",
         within_s=90,
         stacks=1,
-        says=("is over", "in upload_metrics"),
+        says=("has finished", "in upload_metrics"),
     ),
     Case(
         "s53_thread_pool",
@@ -729,10 +729,15 @@ CASES: Final[tuple[Case, ...]] = (
         "start_end",
         within_s=90,
         stacks=1,
-        says=("is over", "in upload_checkpoint"),
+        says=("has finished", "in upload_checkpoint"),
     ),
     Case(
-        "s53_child_at_exit", ("S53",), "start_end", within_s=90, stacks=1, says=("is over", "a child process")
+        "s53_child_at_exit",
+        ("S53",),
+        "start_end",
+        within_s=90,
+        stacks=1,
+        says=("has finished", "a child process"),
     ),
     Case(
         "s53_atexit",
@@ -740,7 +745,7 @@ CASES: Final[tuple[Case, ...]] = (
         "start_end",
         within_s=90,
         stacks=1,
-        says=("is over", "in write_summary", "lock"),
+        says=("has finished", "in write_summary", "lock"),
     ),
     Case(
         "s36_worker_at_exit",
@@ -748,7 +753,7 @@ CASES: Final[tuple[Case, ...]] = (
         "start_end",
         within_s=90,
         stacks=2,
-        says=("is over", "does not end", "in read", "SIGTERM"),
+        says=("has finished", "is still in dataset[", "in read", "SIGTERM"),
     ),
     Case(
         "s53_destroys_group",
@@ -757,9 +762,16 @@ CASES: Final[tuple[Case, ...]] = (
         ranks=2,
         within_s=90,
         stacks=1,
-        says=("in write_results", "file lock", "is over"),
+        says=("in write_results", "file lock", "has finished"),
     ),
-    Case("s26_compile", ("S26",), "start_end", within_s=90, stacks=1, says=("It waits for its compilers",)),
+    Case(
+        "s26_compile",
+        ("S26",),
+        "start_end",
+        within_s=90,
+        stacks=1,
+        says=("waits for its compiler processes",),
+    ),
     # ---- trainings without a loader, which do not name loaderwatch either
     Case("s01_get_batch", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps", "in burn")),
     Case(
@@ -789,7 +801,7 @@ CASES: Final[tuple[Case, ...]] = (
         before=LAUNCHED,
         within_s=60,
         stacks=1,
-        says=("in learn", "queue that nobody fills"),
+        says=("in learn", "its queue stays empty"),
     ),
     Case("s53_answer", ("S53",), "loaderless", before=LAUNCHED, within_s=60, stacks=1, says=("in ask",)),
     Case("n34_no_loader", group="loaderless", before=LAUNCHED, within_s=75),

@@ -65,7 +65,8 @@ def limit_memory() -> bool:
 limited = "--kill" not in sys.argv and limit_memory()
 memory = psutil.virtual_memory()
 plenty = memory.available > 0.25 * memory.total  # then it was hardly the kernel
-built_in(says=["out of memory" if limited else "who sent it" if plenty else "nine times"])
+unsure = "Find the sender of the signal" if plenty else "usually comes from the kernel"
+built_in(says=["was killed: out of memory" if limited else unsure])
 loader = DataLoader(SlowDataset(100_000, read), batch_size=vary(8, 4), num_workers=2)
 loaderwatch.attach(loader)
 train(loader, step_s=0.03, seconds=20)

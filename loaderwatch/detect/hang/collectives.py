@@ -157,7 +157,7 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
         age_s=max(position.age_s for position in stuck),
         rule=why.rule,
         params={"seen": "epochs"},
-        frame=Text("epoch-begun-without-others", {**title, "ended": left.place == "ended"}),
+        frame=Text("epoch-begun-without-others", title),
         also=[Text("nobody-will-come")],
     )
 
@@ -201,13 +201,14 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
 def _both(
     left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
 ) -> dict[str, Param]:
-    """Return who waits where in which epoch, and who left and where."""
+    """Return who waits where in which epoch, and who left and where to, or that its process has ended."""
     return {
         **waits_for(stuck, outside, waiting),
         "epoch": waiting.epoch,
         "left_epoch": left.epoch,
         "left_place": left.called_at,
         "at_line": left.line is not None,
+        "ended": left.place == "ended",
     }
 
 

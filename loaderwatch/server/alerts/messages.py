@@ -141,7 +141,7 @@ def _stuck_at(finding: Finding, title: str, language: str) -> Text | None:
 
 
 def beginning(advice: str, language: str = SOURCE) -> str:
-    """Return an advice's first sentences, as many as needed: the first may be just "Fix rank 1 on vm"."""
+    """Return an advice's first sentences, as many as needed: the first may be just "Read the stack"."""
     stop = _STOPS[language]
     first, *others = advice.split(stop)
     for sentence in others:

@@ -11,31 +11,31 @@ training-died = { KNOWN($rank) ->
 # $shm_bytes is the size of /dev/shm and $batch_bytes that of the largest batch, where they are known; $ahead is how many lie there.
 shared-memory-full =
     .because = because /dev/shm is full
-    .cause = Workers hand batches over in shared memory.{ KNOWN($shm_bytes) ->
-            [yes] { " " }It holds { SIZE($shm_bytes) }.
+    .cause = Workers put their batches into shared memory (/dev/shm).{ KNOWN($shm_bytes) ->
+            [yes] { " " }/dev/shm has a size of { SIZE($shm_bytes) }.
            *[no] { "" }
         }{ KNOWN($batch_bytes) ->
-            [yes] { " " }Up to { $ahead } batches of { SIZE($batch_bytes) } lie there at a time.
+            [yes] { " " }Up to { $ahead } batches of { SIZE($batch_bytes) } are there at the same time.
            *[no] { "" }
         }
-    .advice = Give the container more (docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium: Memory on /dev/shm), or
+    .advice = Give the container a larger /dev/shm: docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium: Memory. Or
         lower prefetch_factor, num_workers or the batch size.
 # $open and $limit are numbers of descriptors.
 descriptors-exhausted =
     .because = because it ran out of file descriptors
-    .cause = Every tensor that comes from a worker keeps a descriptor open as long as it lives.{ KNOWN($open) ->
-            [yes] { " " }It last had { WHOLE($open) } open{ KNOWN($limit) ->
-                [yes] , and may have { WHOLE($limit) }
+    .cause = Every tensor from a worker keeps a file descriptor open as long as it lives.{ KNOWN($open) ->
+            [yes] { " " }The training process last had { WHOLE($open) } descriptors open{ KNOWN($limit) ->
+                [yes] { " " }of { WHOLE($limit) } allowed
                *[no] { "" }
             }.
            *[no] { "" }
         }
-    .advice = Do not keep batches: .clone() or .item() what goes into a list. Raise `ulimit -n`, or use
+    .advice = Do not keep batches: use .clone() or .item() for values in a list. Or raise `ulimit -n`, or call
         torch.multiprocessing.set_sharing_strategy('file_system').
 worker-descriptors-exhausted =
     .because = because worker { $worker } ran out of file descriptors
-    .cause = The dataset opens files or connections in this worker and does not close them. It last had { WHOLE($open) } of { WHOLE($limit) }
-        open, and could not hand over its batch.
+    .cause = The dataset opens files or connections in this worker and does not close them. The worker last had { WHOLE($open) } of
+        { WHOLE($limit) } descriptors open, and could not deliver its batch.
     .advice = { descriptors-run-out.advice }
 # $cut is "yes" where the error only tells that a file could not be written to its end.
 disk-full =
@@ -45,15 +45,15 @@ disk-full =
         } { $sure ->
             [yes] is
            *[no] seems to be
-        } full: what it saved could not be written
+        } full and a file could not be written
     .cause = { $cut ->
             [yes] torch.save could not write its file to the end.
-           *[no] The training process was writing a file, and there was no room for the rest of it.
+           *[no] The training process was writing a file, and the disk had no space for the rest.
         }{ KNOWN($left_bytes) ->
-            [yes] { " " }{ SIZE($left_bytes) } were left when it was last looked at.
+            [yes] { " " }At the last check { SIZE($left_bytes) } were free.
            *[no] { "" }
         }
-    .advice = { disk-advice } Look at the newest file before you resume from it.
+    .advice = { disk-advice } Check the newest file before you resume from it.
 
 ## A process that a signal ended
 
@@ -75,8 +75,8 @@ was-reading = { KNOWN($sample) ->
     }
 # The figures of the last seconds; $used_bytes and $limit_hits are unknown outside a control group.
 memory-at-death = { KNOWN($free_bytes) ->
-        [yes] { " " }In the lowest reading of the last seconds, { SIZE($free_bytes) } of the host's { SIZE($host_bytes) } were free{ KNOWN($used_bytes) ->
-            [yes] ; the control group used { SIZE($used_bytes) } of the { SIZE($limit_bytes) } it may
+        [yes] { " " }In the last seconds at least { SIZE($free_bytes) } of the host's { SIZE($host_bytes) } were free{ KNOWN($used_bytes) ->
+            [yes] ; the control group used { SIZE($used_bytes) } of { SIZE($limit_bytes) } allowed
            *[no] { "" }
         }{ KNOWN($limit_hits) ->
             [yes] ; { KNOWN($used_bytes) ->
@@ -91,54 +91,54 @@ memory-at-death = { KNOWN($free_bytes) ->
         }.
        *[no] { "" }
     }
-who-sent-it = Find out who sent it: a person (kill), a watchdog, the job scheduler or the container's runtime; their logs name the pid. Nothing
-    needs to be changed in the loader.
-less-memory = Lower num_workers or prefetch_factor, give the job more memory, and look at the memory of the workers: metadata in Python lists is
-    copied by reading it; keep it in NumPy or Arrow.
-nine-of-ten = SIGKILL to a worker comes from the out-of-memory killer nine times of ten.
+who-sent-it = Find the sender of the signal: a person (kill), a watchdog, the job scheduler or the container's runtime. Their logs name the pid. The
+    loader needs no change.
+less-memory = Lower num_workers or prefetch_factor, or give the job more memory. Keep metadata in NumPy or Arrow: Python lists are copied into each
+    worker that reads them. Check the memory of the workers.
+nine-of-ten = SIGKILL to a worker usually comes from the kernel's out-of-memory killer.
 
 killed-out-of-memory =
     .because = because { dead-process } was killed: out of memory
-    .cause = { nine-of-ten } The kernel counts { $kills ->
+    .cause = { nine-of-ten } The kernel has counted { $kills ->
             [one] { $kills } out-of-memory kill
            *[other] { $kills } out-of-memory kills
-        } in this run's control group since we look.{ memory-at-death }{ was-reading }
+        } in this run's control group since loaderwatch began to watch.{ memory-at-death }{ was-reading }
     .advice = { less-memory }
 # $host_known is "yes" where the host's figures are.
 killed-perhaps-out-of-memory =
-    .because = because { dead-process } was killed
+    .because = because { dead-process } was killed (perhaps out of memory)
     .cause = { nine-of-ten }{ $host_known ->
-            [yes] { " " }The kernel's count of out-of-memory kills is not known to have risen, so somebody else may have done it.
+            [yes] { " " }But the kernel's count of out-of-memory kills has not visibly risen, so another sender is possible.
            *[no] { "" }
         }{ memory-at-death }{ was-reading }
     .advice = { less-memory }
 killed-from-outside =
-    .because = because { dead-process } was killed
-    .cause = Somebody or something else than the kernel's out-of-memory killer sent SIGKILL: memory was not short.{ memory-at-death }{ was-reading }
+    .because = because { dead-process } was killed from outside (memory was not short)
+    .cause = A person or a program sent SIGKILL, not the kernel's out-of-memory killer: memory was not short.{ memory-at-death }{ was-reading }
     .advice = { who-sent-it }
 ended-by-signal =
     .because = because { dead-process } was ended from outside ({ $signal })
-    .cause = Programs and people send this signal: nothing dies of it by itself.{ was-reading }
+    .cause = A person or a program sent this signal; a process does not raise it by a fault of its own.{ was-reading }
     .advice = { who-sent-it }
 native-code-crashed =
     .because = because { dead-process } crashed ({ $signal }){ KNOWN($sample) ->
             [yes] { " in " }{ sample-name }
            *[no] { "" }
         }
-    .cause = Native code in the worker crashed: a decoder, an extension, or two libraries that do not fit.{ was-reading }
+    .cause = Native code in the worker crashed. Usual reasons are a decoder, an extension, or two incompatible libraries.{ was-reading }
     .advice = Read { KNOWN($sample) ->
             [yes] { sample-name }
-           *[no] the samples it had
-        } alone with num_workers=0 and faulthandler enabled; update the library on its stack.
+           *[no] the samples of this worker
+        } alone, with num_workers=0 and faulthandler enabled. Then update the library that the stack shows.
 # $plenty is "yes" where there was plenty of memory.
 worker-vanished =
-    .because = because { dead-process } ended all at once
-    .cause = Something killed the worker, or it left by itself (os._exit, a crash of native code).{ was-reading } The kernel's count of
-        out-of-memory kills is not known to have risen.{ memory-at-death }
-    .advice = Look for that pid in the kernel log (dmesg), and { $plenty ->
-            [yes] in the job scheduler's log
-           *[no] at the memory of the workers before
-        }; run with num_workers=0 to see an error of native code.
+    .because = because { dead-process } ended suddenly
+    .cause = The worker was killed, or it ended itself (os._exit, a crash of native code).{ was-reading } The kernel's count of
+        out-of-memory kills has not visibly risen.{ memory-at-death }
+    .advice = Look for the worker's pid in the kernel log (dmesg), and check { $plenty ->
+            [yes] the job scheduler's log
+           *[no] the workers' memory before the end
+        }. Run with num_workers=0 to see an error of native code.
 
 ## Workers that could not be started
 
@@ -159,14 +159,14 @@ cuda-used-before-fork =
     .cause = A forked worker inherits CUDA's state but cannot use it (pytorch#40403).
     .advice = Return CPU tensors from the dataset and move them in the training loop, or use multiprocessing_context="spawn".
 daemonic-process =
-    .because = { while-workers-started }: this process may not have children
-    .cause = It is itself a daemonic worker of some pool, and those may not start processes.
+    .because = { while-workers-started }: a daemonic process cannot have children
+    .cause = The training process is itself a daemonic worker of a pool. Python does not let daemonic processes start processes.
     .advice = Use num_workers=0 inside pools, or start this process with daemon=False.
 no-main-guard =
     .because = { while-workers-started }: the workers died while they imported the script
-    .cause = With { start-method } each worker imports the script again. Without a guard it trains there too, tries to start workers of its own and
-        ends.
-    .advice = Put what trains under `if __name__ == "__main__":`, and look at the first traceback in the job's log.
+    .cause = With { start-method } each worker imports the script again. Without a guard the import also starts the training and its workers, and
+        fails.
+    .advice = Put the training code under `if __name__ == "__main__":`, and read the first traceback in the job's log.
 # $error is its type and text.
 error-while-starting-workers =
     .because = { while-workers-started }
@@ -192,10 +192,10 @@ at-line-with-error = { KNOWN($file) ->
         [yes] : { $error }
        *[no] { "" }
     }
-fetch-raised-error = The error came up while { sample-reader } read for { KNOWN($loader) ->
+fetch-raised-error = The error occurred while { sample-reader } read for { KNOWN($loader) ->
         [yes] { $loader }
        *[no] a loader
-    }. The loop got it in place of a batch.
+    }. The training loop received the error instead of a batch.
 read-up-to-sample = Read the dataset alone, without a DataLoader, up to that sample. Repair what it reads, or let the dataset leave it out.
 collate-samples-alone = Collate these samples alone to see which one differs: collate_fn([dataset[i], dataset[j]]). Make their shapes and types
     alike, or pad them.
@@ -213,7 +213,7 @@ sample-raised-error =
     .advice = { $advice ->
             [collate] { collate-samples-alone }
             [up-to] { read-up-to-sample }
-           *[alone] Read that sample alone: dataset[{ $key }] raises the same error. Repair it, or let the dataset leave it out.
+           *[alone] Read this sample alone: dataset[{ $key }] raises the same error. Repair the sample, or skip it in the dataset.
         }
 batch-raised-error =
     .because = of an error that { sample-reader } raised { KNOWN($samples) ->
@@ -235,8 +235,8 @@ collating-raised-error =
 
 ## A sample that took longer than attach(sample_timeout=) allows
 
-sample-timeout-advice = Look at what that line waits for. sample_timeout may be larger, and on_timeout="skip" leaves such samples out of their batches
-    where they can be interrupted.
+sample-timeout-advice = Check what the named line waits for. Raise sample_timeout, or set on_timeout="skip", which skips slow samples that can be
+    interrupted.
 # $error_says and $error_adds are the words of the error itself, where it was understood.
 sample-took-too-long =
     .because = because { KNOWN($error_says) ->
@@ -253,22 +253,22 @@ worker-ended-at-slow-sample =
             [yes] sample { $sample }
            *[no] a sample
         } took longer than its loader's sample_timeout in { dead-process }
-    .cause = The sample could not be interrupted, so its worker was ended: it was in code that does not return to Python, or in one that catches
-        everything. The line stands in the job's log.
+    .cause = The sample could not be interrupted, so loaderwatch ended its worker. The worker was in code that does not return to Python, or that
+        catches every exception. The job's log has the line.
     .advice = { sample-timeout-advice }
 
 ## Errors that the script catches, to try again
 
 # $stands is "yes" where hardly a step was made between two errors; $failures is how many came in a row.
 error-caught-again-and-again = { who } { $stands ->
-        [yes] gets no further: { $because }, and the script catches the error and tries again.
-       *[no] goes on after errors: { $because }, and the script catches the error and begins another pass.
+        [yes] makes no progress: { $because }; the script catches the error and tries again.
+       *[no] skips data after errors: { $because }; the script catches the error and starts another epoch.
     }
-caught-cause = No pass has come to its end for { DURATION($since_s) }{ $stands ->
-        [yes] , and hardly a training step has ended.
-       *[no] : what comes after the error is never trained on.
+caught-cause = No epoch has been completed for { DURATION($since_s) }{ $stands ->
+        [yes] , and hardly any training step.
+       *[no] : the data after the error is never used.
     }
-caught-advice = Log the error and let it end the run, or bound the number of tries.
+caught-advice = Log the error and let it end the run, or limit the number of attempts.
 caught-loader = { KNOWN($loader) ->
         [yes] { $loader }
        *[no] its loader
@@ -279,8 +279,8 @@ worker-death-caught =
     .advice = { caught-advice }
 loader-error-caught =
     .because = { caught-loader } has raised an error { $failures } times in a row
-    .cause = { caught-cause } What is raised reaches the script alone: nothing else knows its text.
-    .advice = { caught-advice } It is the dataset's as a rule, or that of the collate function.
+    .cause = { caught-cause } Only the script sees the error, so loaderwatch does not know its text.
+    .advice = { caught-advice } Usually the error comes from the dataset or from collate_fn.
 
 ## A death that no rule explains
 
@@ -337,35 +337,35 @@ crash-title = { crashed-process } crashed{ KNOWN($how) ->
        *[other] { " " }{ $others } other ranks crashed too.
     }
 crash-cause = { KNOWN($last_words) ->
-        [yes] Its last words: { $last_words }.
+        [yes] Its last output: { $last_words }.
        *[no] { KNOWN($ended_by) ->
             [yes] { $ended_by } ended it.
-           *[no] It vanished without a word, as SIGKILL and crashes of native code leave it.
+           *[no] The process ended without any output. This is typical of SIGKILL and of crashes of native code.
         }
     }
 # $gone is how many workers died before their training process, and $gone_workers are their names.
 worker-with-pid = { $worker } (pid { $pid })
 workers-died-before = { $gone ->
         [0] { "" }
-        [one] Worker { $gone_workers } died before it: look for what ended them.{ " " }
-       *[other] Workers { $gone_workers } died before it: look for what ended them.{ " " }
+        [one] Find out what ended worker { $gone_workers }, which died before this process.{ " " }
+       *[other] Find out what ended workers { $gone_workers }, which died before this process.{ " " }
     }
 # $short is "yes" where memory was, and the figures are unknown where nothing is known of the host's memory.
 memory-and-look = { KNOWN($free_bytes) ->
         [yes] { $short ->
-            [yes] Memory was short: { memory-left }. The kernel's out-of-memory killer is likely; fewer workers, a smaller prefetch_factor or a
-                dataset that does not copy itself into each worker need less. { $look }
-           *[no] { $look } Memory was not short on the host: { memory-left }; a limit of the container or job may be lower.
+            [yes] Use fewer workers, a smaller prefetch_factor, or a dataset that is not copied into each worker. Memory was short:
+                { memory-left }. Probably the kernel's out-of-memory killer ended the process. { $look }
+           *[no] { $look } The host had enough memory: { memory-left }. A limit of the container or job may be lower.
         }
        *[no] { $look }
     }
 memory-left = { SIZE($free_bytes) } of the host's { SIZE($host_bytes) } were free{ KNOWN($held_bytes) ->
-        [yes] , it held { SIZE($held_bytes) } itself
+        [yes] , the process used { SIZE($held_bytes) }
        *[no] { "" }
     }
-look-at-stderr = Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was ended from outside:
-    `dmesg -T` on its host and the job scheduler's log tell by whom.
-look-who-killed = SIGKILL came from outside: `dmesg -T` on its host and the job scheduler's log tell from whom.
+look-at-stderr = Read the last lines of its stderr for a Python traceback. If there is none, the process was ended from outside:
+    `dmesg -T` on its host or the job scheduler's log names the sender.
+look-who-killed = Find the sender of SIGKILL: see `dmesg -T` on its host and the job scheduler's log.
 
 # $error is the last thing that it said, its type and text.
 uncaught-error =
@@ -375,16 +375,16 @@ uncaught-error =
 exit-code-chosen =
     .title = { crash-title }
     .cause = { crash-cause }
-    .advice = { workers-died-before }The script chose this exit code, with sys.exit() or os._exit(): its last lines in the job's log may say why.
+    .advice = { workers-died-before }Read its last lines in the job's log. The script chose this exit code, with sys.exit() or os._exit().
 fault-in-native-code =
     .title = { crash-title }
     .cause = { crash-cause }
-    .advice = { workers-died-before }Look at the last lines of its stderr: a fault in native code raised this signal. With PYTHONFAULTHANDLER=1 the
-        next run prints its stack there.
+    .advice = { workers-died-before }Read the last lines of its stderr: a fault in native code raised this signal. Set PYTHONFAULTHANDLER=1 to get
+        the stack in the next run.
 signal-was-sent =
     .title = { crash-title }
     .cause = { crash-cause }
-    .advice = { workers-died-before }A person, a program or the job scheduler sent this signal; the scheduler's log tells which.
+    .advice = { workers-died-before }Find the sender of this signal in the scheduler's log: a person, a program or the job scheduler.
 process-was-killed =
     .title = { crash-title }
     .cause = { crash-cause }
@@ -399,9 +399,9 @@ process-vanished =
 some-process-crashed =
     .title = A training process crashed.
     .advice = { look-at-stderr }
-ended-in-hang = { crashed-process } ended at { $clock } without going on.
+ended-in-hang = { crashed-process } hung until it ended at { $clock }.
 # How long before the end people were warned.
-death-was-warned-of = This was warned of { DURATION($before_s) } before.
+death-was-warned-of = loaderwatch warned { DURATION($before_s) } before the crash.
 # $by is Ctrl-C or the name of a signal.
 run-was-stopped =
     .title = Stopped by { $by }{ KNOWN($where) ->
@@ -409,6 +409,6 @@ run-was-stopped =
            *[no] { "" }
         }.
     .advice = { $by_hand ->
-            [yes] Somebody pressed Ctrl-C, or a program sent SIGINT: nothing failed.
-           *[no] A person, a program or the job scheduler asked the training to stop: nothing failed.
+            [yes] Change nothing: a person pressed Ctrl-C, or a program sent SIGINT. Nothing failed.
+           *[no] Change nothing: a person, a program or the job scheduler stopped the training. Nothing failed.
         }

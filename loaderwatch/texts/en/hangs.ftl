@@ -1,4 +1,4 @@
-### What stands still: a loader, a process in its own code, and a process whose script is over.
+### What hangs: a loader, a process in its own code, and a process whose script is over.
 ### $because is why, from hang-reasons.ftl; $at is a line of code, as "train.py:31 in prepare".
 
 # $loader is unknown where no loader is known.
@@ -44,7 +44,7 @@ loader-waited-for =
         } has waited { DURATION($waited_s) } for { hang-awaited }{ KNOWN($usual_s) ->
             [yes] ; 99 % of its waits end within { DURATION($usual_s) }
            *[no] { "" }
-        }. Nothing it waits for has moved since.
+        }. Since the wait began, no process that it depends on has made progress.
 hang-awaited = { $phase ->
         [wait] { KNOWN($batch) ->
             [yes] batch { $batch } of { hang-loader }
@@ -57,43 +57,43 @@ hang-awaited = { $phase ->
 # $worker is unknown where it is the training process that stands there.
 process-stands-at =
     .cause = { KNOWN($worker) ->
-            [yes] Worker { $worker } stands
-           *[no] It stands
+            [yes] Worker { $worker } is
+           *[no] The training process is
         } at { $at }.
 ranks-wait-for-loader =
     .cause = { $number ->
-            [one] Rank { $ranks } waits for it
-           *[other] Ranks { $ranks } wait for it
-        } in { $loaders ->
+            [one] Rank { $ranks } waits
+           *[other] Ranks { $ranks } wait
+        } for this rank in { $loaders ->
             [yes] a loader too
            *[no] the gradient exchange
         }.
 # $stands says which rank stands where.
 ranks-stand-there =
-    .cause = Where they stand: { $stands }.
+    .cause = Where the ranks are: { $stands }.
 tries-again-asleep =
-    .cause = It reads what is in memory already and sleeps in between, as one does that tries again each time it fails.
+    .cause = The process reads data that is already in memory and sleeps in between. This is typical of a retry loop whose attempts all fail.
 tries-again-at-once =
-    .cause = It reads and computes all the while, as one does that begins anew each time it fails.
+    .cause = The process reads and computes without a pause. This is typical of a retry loop whose attempts all fail.
 still-reads =
-    .cause = It still reads bytes, so it may only be very slow.
+    .cause = The process still reads bytes, so it may only be very slow.
 memory-kills-lately =
-    .cause = The kernel counts { $kills ->
+    .cause = The kernel recently counted { $kills ->
             [one] { $kills } out-of-memory kill
            *[other] { $kills } out-of-memory kills
-        } in this run's control group lately.
+        } in this run's control group.
 # $known: whether it is the run's own timeout, and not PyTorch's default.
 collective-will-end =
     .cause = { $over ->
-            [yes] The collective should have been given up by now, after { hang-timeout }.
-           *[no] In { DURATION($left_s) } the collective is given up, after { hang-timeout }, and the job dies.
+            [yes] PyTorch should have aborted the collective by now, after { hang-timeout }.
+           *[no] In { DURATION($left_s) } PyTorch aborts the collective, after { hang-timeout }, and the job dies.
         }
 hang-timeout = its timeout of { DURATION($timeout_s) }{ $known ->
         [yes] { "" }
        *[no] , PyTorch's default
     }
 
-## A process stands still in its own code
+## A process makes no progress in its own code
 
 # $stands: how it stands. $place: what is known of where, with $phase the name of the phase. $because is unknown where nobody knows why.
 # $clears: whether the loader is not the cause.
@@ -101,10 +101,10 @@ stands-alone = { $stands ->
         [save] A save{ KNOWN($rank) ->
                 [yes] { " of rank " }{ $rank }
                *[no] { "" }
-            } hangs{ stands-where }: nothing has been written for { DURATION($silent_s) }{ stands-because }.
-        [searches] { stands-who } has been in one step of its optimizer for { DURATION($age_s) },{ stands-where }, and computes there{ stands-clears }.
-        [works] { stands-who } has not come further than{ stands-where } for { DURATION($age_s) }{ stands-because }, and computes or reads there{ stands-clears }.
-       *[still] { stands-who } has stood still{ stands-where } for { DURATION($age_s) }{ stands-because }{ stands-clears }.
+            } hangs{ stands-where }: no data written for { DURATION($silent_s) }{ stands-because }.
+        [searches] { stands-who } has been in one optimizer step for { DURATION($age_s) },{ stands-where }, still computing{ stands-clears }.
+        [works] { stands-who } has been{ stands-where } for { DURATION($age_s) }, still computing or reading{ stands-because }{ stands-clears }.
+       *[still] { stands-who } has made no progress{ stands-where } for { DURATION($age_s) }{ stands-because }{ stands-clears }.
     }
 stands-who = { KNOWN($rank) ->
         [yes] Rank { $rank }
@@ -112,7 +112,7 @@ stands-who = { KNOWN($rank) ->
     }
 stands-where = { $place ->
         [line] { " at " }{ $at }
-        [outside] { " in the code outside its loops" }
+        [outside] { " outside the training loops" }
         [named-phase] { " in its phase " }"{ $phase }"
        *[phase] { " in its " }{ $phase }
     }
@@ -121,66 +121,66 @@ stands-because = { KNOWN($because) ->
        *[no] { "" }
     }
 stands-clears = { $clears ->
-        [yes] ; the data loader is not the cause
+        [yes] ; not the data loader
        *[no] { "" }
     }
 search-comes-to-no-end =
-    .cause = The optimizer calls its closure again and again, or searches along a line, and comes to no end{ KNOWN($usual_s) ->
-            [yes] ; 99 % of its steps end within { DURATION($usual_s) }
+    .cause = The optimizer's step calls its closure or a line search again and again without an end{ KNOWN($usual_s) ->
+            [yes] ; 99 % of the optimizer steps end within { DURATION($usual_s) }
            *[no] { "" }
         }.
 stands-in-its-code =
     .cause = { $does ->
-            [works] The training process is at work in its own code, for far longer than ever before.
-            [queue] The training process waits on a queue in its own code and uses no CPU.
-            [waits] The training process waits for something in its own code and uses no CPU.
-           *[looks] The training process waits in its own code: it sleeps, or looks again and again.
+            [works] The training process computes in its own code, for far longer than ever before.
+            [queue] The training process waits for a queue in its own code and uses no CPU.
+            [waits] The training process waits in its own code and uses no CPU.
+           *[looks] The training process waits in its own code: it sleeps or polls.
         }
 compiles-kernels =
-    .cause = It compiles.
+    .cause = The training process compiles kernels.
 compilers-do-nothing =
-    .cause = It waits for its compilers, and nobody compiles: none of its children or of this host computes.
+    .cause = The training process waits for its compiler processes, but no compiler on this host uses the CPU.
 children-have-ended =
     .cause = { $children ->
-            [one] { $children } process that it started has ended, and nobody has asked for its exit code: what it was
-           *[other] { $children } processes that it started have ended, and nobody has asked for their exit code: what they were
-        } to send does not come.
+            [one] { $children } child process has ended, and the training process has not read its exit code. Data that this process should
+           *[other] { $children } child processes have ended, and the training process has not read their exit codes. Data that these processes should
+        } send will not come.
 takes-no-signal =
-    .cause = No stack of it can be taken: in such a wait it takes no signal.
+    .cause = No stack of the training process could be taken: in this kernel wait a process does not react to signals.
 outside-its-loops =
     .cause = { $outside ->
-            [before-first-batch] It has not asked its loader for a first batch yet.
-            [between-steps] It is between two steps of its optimizer.
-            [after-step] It is past a step of its optimizer, which may be the last.
-            [between-passes] It is between two passes over its loader, in a loop that comes to the loader again.
-           *[outside] It is outside its training loops: between two epochs, or after the last.
+            [before-first-batch] It has not yet asked its loader for the first batch.
+            [between-steps] It is between two optimizer steps.
+            [after-step] It is after an optimizer step, perhaps the last one.
+            [between-passes] It is between two epochs of its loader, and its loop returns to the loader.
+           *[outside] It is outside its training loops: between two epochs or after the last one.
         }
 save-has-not-returned =
-    .cause = It has not returned from saving for { DURATION($age_s) }.
+    .cause = The save has not returned for { DURATION($age_s) }.
 others-do-not-end =
     .cause = { $number ->
-            [one] The script of { hang-ranks } is over, and its process does not end either.
-           *[other] The scripts of { hang-ranks } are over, and their processes do not end either.
+            [one] The process of { hang-ranks } does not exit either, although its script has finished.
+           *[other] The processes of { hang-ranks } do not exit either, although their scripts have finished.
         }
 meant-to-take-long =
-    .advice = If it is meant to take long, put it in `with loaderwatch.phase("…")`.
+    .advice = Wrap this code in `with loaderwatch.phase("…")` if it is meant to take long.
 
 compilers-hang =
-    .advice = `ps --ppid { $pid }` shows its compilers, and `py-spy dump --pid` where one stands. TORCHINDUCTOR_COMPILE_THREADS=1 has
-        inductor compile in the training process itself, without a pool.
+    .advice = List the compiler processes with `ps --ppid { $pid }`, and take the stack of each with `py-spy dump --pid`. With
+        TORCHINDUCTOR_COMPILE_THREADS=1 inductor compiles in the training process, without a pool.
 save-hangs =
-    .advice = `ls -l /proc/{ $pid }/fd` shows what it writes. { save-where-it-answers }
-save-where-it-answers = See whether the mount that it saves to answers (df, the kernel log), and whether it is a pipe that nobody reads. Save to
-    a local disk first and copy from there in another process, so that no dead mount stops training.
+    .advice = Find the file that the process writes with `ls -l /proc/{ $pid }/fd`. { save-where-it-answers }
+save-where-it-answers = Check the target of the save: it may be a mount that does not answer (df, the kernel log), or a pipe that no process
+    reads. Save to a local disk first and copy from there in another process; then a dead mount does not stop training.
 optimizer-search-endless =
-    .advice = Look whether the loss is a number (torch.isfinite): a search does not end where it is NaN. Bound it: max_iter and max_eval of
-        LBFGS, a least step size in a search of your own.
+    .advice = Check that the loss is not NaN (torch.isfinite): with NaN a line search never ends. Limit the search: max_iter and max_eval in LBFGS,
+        a smallest step size in your own search.
 child-ended-without-answer =
-    .advice = `ps --ppid { $pid }` shows it as <defunct>; its own output, or `dmesg` where it was killed, says why it ended. Close the
-        child's ends of a pipe in the parent after the start, so that recv() fails when the child is gone; or poll() with a timeout
-        and look at is_alive().
+    .advice = Find out why the child ended: `ps --ppid { $pid }` shows it as <defunct>, its output or `dmesg` gives the reason. After the start, close
+        the child's ends of the pipe in the parent; then recv() fails when the child is gone. Or use poll() with a timeout and check
+        is_alive().
 stands-still-in-own-code =
-    .advice = Look at the stack: a request without a timeout, a full disk or pipe, a lock.
+    .advice = Read the stack. Typical causes are a request without a timeout, a full disk, a full pipe or a lock.
 
 ## A process whose script is over does not end
 
@@ -188,51 +188,50 @@ stands-still-in-own-code =
 does-not-end = { KNOWN($rank) ->
         [yes] The script of rank { $rank }
        *[no] The script
-    } is over, but its process does not end: for { DURATION($age_s) } it has { $waits ->
-        [worker] waited for worker { $worker } (pid { $pid }) of { hang-loader }, which does not end{ $in_sample ->
-                [yes] : it is in { sample-name }{ KNOWN($at) ->
+    } has finished, but its process has not exited for { DURATION($age_s) }: { $waits ->
+        [worker] worker { $worker } (pid { $pid }) of { hang-loader }{ $in_sample ->
+                [yes] { " is still in " }{ sample-name }{ KNOWN($at) ->
                     [yes] { " at " }{ $at }
                    *[no] { "" }
                 }
                *[no] { KNOWN($at) ->
-                    [yes] : it stands at { $at }
-                   *[no] { "" }
+                    [yes] { " is still at " }{ $at }
+                   *[no] { " does not end" }
                 }
             }, { $because }.
-        [child] waited for a child process that does not end{ KNOWN($at) ->
+        [child] it waits for a child process{ KNOWN($at) ->
                 [yes] , at { $at }
                *[no] { "" }
             }.
-        [thread] waited for a thread that does not end{ KNOWN($lines) ->
-                [yes] , at { $lines }
+        [thread] it waits for a thread{ KNOWN($lines) ->
+                [yes] , which is at { $lines }
                *[no] { "" }
             }.
-        [threads] waited for a thread that does not end; its threads stand at { $lines }.
-        [library] stood in native code of a library, { $because }.
-       *[function] stood { KNOWN($at) ->
+        [threads] it waits for a thread; its threads are at { $lines }.
+        [library] it is in native code of a library, { $because }.
+       *[function] it is { KNOWN($at) ->
                 [yes] at { $at }
-               *[no] in a function that runs at exit
+               *[no] in an exit function
             }, { $because }.
     }
 waits-at-its-end =
     .cause = { $moves ->
             [worker] The worker still uses a CPU.
-            [child] A child of it is still at work.
-            [thread] A thread of it is still woken again and again, as one at work is.
-            [no-worker] The worker uses no CPU, and the training process waits for it without a limit.
-            [unknown] The training process does nothing itself; whether what it waits for does is not known.
-           *[nothing] Nothing of it moves: no CPU is used, and none of what it waits for is woken.
-        } Until it ends, whoever waits for the job (torchrun, a scheduler) waits as well, and what it holds stays taken.
+            [child] A child process still works.
+            [thread] A thread still wakes up again and again, so it may still work.
+            [no-worker] The worker uses no CPU, and the training process waits for it without a timeout.
+            [unknown] The training process itself does nothing. It waits for something whose state is not known.
+           *[nothing] The training process uses no CPU, and nothing that it waits for makes progress.
+        } Until the process exits, torchrun or the scheduler waits, and the memory, ports and GPUs that the process holds stay in use.
 worker-outlives-sigterm =
-    .advice = At the end a worker is ended by SIGTERM, so this one handles, ignores or blocks that signal, or is in a wait that no signal ends: leave
-        SIGTERM as it is in worker_init_fn and in the dataset.
+    .advice = Do not change the handling of SIGTERM in worker_init_fn or in the dataset. PyTorch ends workers with SIGTERM; this worker handles,
+        ignores or blocks it, or is in a kernel wait that no signal ends.
 thread-outlives-script =
-    .advice = Python ends only when all threads have ended that are no daemons: give what the thread waits for a timeout, tell it to end before the
-        script does, or start it with daemon=True.
+    .advice = Stop the thread before the script ends, or start it with daemon=True. Give every wait of the thread a timeout. Python
+        exits only after all non-daemon threads have ended.
 child-outlives-script =
-    .advice = multiprocessing waits at the end for every child: `ps --ppid { $pid }` shows them, and `py-spy dump --pid` where one stands. Join each
-        with a timeout and terminate() it then.
+    .advice = Join each child process with a timeout and then terminate() it; multiprocessing waits for every child at exit.
+        `ps --ppid { $pid }` lists the children, and `py-spy dump --pid` shows the stack of each.
 library-outlives-script =
-    .advice = Python has taken down its modules already, and a library does not end: `gdb -p { $pid } -batch -ex bt` shows which. Often it is an
-        exchange or a stream that is still under way: wait for all of it, and end it (dist.destroy_process_group()), before the last line of
-        the script.
+    .advice = Find the library with `gdb -p { $pid } -batch -ex bt`: its code still runs, although Python has already removed its modules. Often a
+        collective or a CUDA stream is still active. Wait for them and call dist.destroy_process_group() before the last line of the script.

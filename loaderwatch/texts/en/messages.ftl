@@ -7,22 +7,22 @@ time-lost = { KNOWN($lost_s) ->
 alert-began =
     .title = { $alert } ({ $run })
 alert-ended-with-process =
-    .title = Ended with the training process: { $alert } ({ $run })
-    .body = It lasted { DURATION($lasted_s) }, until the process died.{ time-lost }
+    .title = Training process died, alert closed: { $alert } ({ $run })
+    .body = The alert lasted { DURATION($lasted_s) }, until the training process died.{ time-lost }
 alert-unheard =
-    .title = Nothing more is heard: { $alert } ({ $run })
-    .body = Its host or the network went away, so nobody can say whether it goes on.{ time-lost }
+    .title = Contact lost: { $alert } ({ $run })
+    .body = The run's host or the network does not answer. Whether this problem goes on is not known.{ time-lost }
 alert-resolved =
     .title = Resolved: { $alert } ({ $run })
-    .body = It lasted { DURATION($lasted_s) }.{ time-lost }
+    .body = The problem lasted { DURATION($lasted_s) }.{ time-lost }
 alert-goes-on =
-    .title = Still, after { DURATION($lasted_s) }: { $alert } ({ $run })
-    .body = Nobody has acknowledged it on the page.{ time-lost }
+    .title = Still open after { DURATION($lasted_s) }: { $alert } ({ $run })
+    .body = Nobody has acknowledged this alert on the page.{ time-lost }
 alert-cause = Cause: { $cause }
 alert-advice = What to do: { $advice }
 # $title is that of another finding, which this alert explains; $warned_s is unknown where that was no alert before.
 folded-finding = { KNOWN($warned_s) ->
-        [yes] Warned { DURATION($warned_s) } before: { $title }
+        [yes] Warned { DURATION($warned_s) } earlier: { $title }
        *[no] Also seen, same cause: { $title }
     }
 ## Where it is
@@ -36,7 +36,7 @@ alert-sample = sample { $samples }
 
 ## A line in the job's terminal
 
-line-ended-with-process = ended with the training process after { DURATION($lasted_s) }: { $alert }
+line-ended-with-process = closed after { DURATION($lasted_s) }, because the training process died: { $alert }
 line-resolved = resolved after { DURATION($lasted_s) }: { $alert }
 # $alert is a title without its full stop. $line is the line of the script at which the run hangs, $warned_s how long before it was warned;
 # both may be unknown. $advice is the beginning of the advice.
@@ -44,7 +44,7 @@ line-began = { $alert }{ KNOWN($line) ->
         [yes] , stuck at { $line }
        *[no] { "" }
     }{ KNOWN($warned_s) ->
-        [yes] { " " }(warned { DURATION($warned_s) } before)
+        [yes] { " " }(warned { DURATION($warned_s) } earlier)
        *[no] { "" }
     } — { $advice }
 
@@ -59,17 +59,17 @@ run-ended =
             [stopped] Stopped
             [finished] Finished
             [crashed] Crashed
-            [hung] Hung when last heard of
-           *[unheard] Not heard of any more
+            [hung] Hung at the last contact
+           *[unheard] Contact lost
         }: { $run }, { steps-done } in { DURATION($took_s) }
 # A share of the run's time.
 lost-of-run = { DURATION($lost_s) } ({ PERCENT($lost_ratio) })
-lost-explained = { lost-of-run } of it lost{ $overlaps ->
-        [yes] { " " }(some of it counts twice below)
+lost-explained = { lost-of-run } lost{ $overlaps ->
+        [yes] { " " }(the items below overlap)
        *[no] { "" }
     }
-lost-unexplained = { lost-of-run } of it lost to waiting for data, without one cause that stands out
-hardly-lost = next to nothing of it lost to waiting for data ({ DURATION($lost_s) })
+lost-unexplained = { lost-of-run } lost to data wait, without one main cause
+hardly-lost = almost no time lost to data wait ({ DURATION($lost_s) })
 cost-of-alert = { DURATION($lost_s) }: { $alert }
 more-on-page = { $more } more on the page
 change-first = change first: { $advice }
@@ -78,11 +78,14 @@ change-first = change first: { $advice }
 
 # $hours is when messages are held back, where that is known.
 quiet-is-over =
-    .title = While it was quiet{ KNOWN($hours) ->
+    .title = During quiet hours{ KNOWN($hours) ->
             [yes] { " " }({ $hours })
            *[no] { "" }
         }: { $messages ->
             [one] { $messages } message
            *[other] { $messages } messages
         }
-earlier-on-page = { $earlier } more came before, which are on the page.
+earlier-on-page = { $earlier ->
+        [one] { $earlier } earlier message is
+       *[other] { $earlier } earlier messages are
+    } on the page.

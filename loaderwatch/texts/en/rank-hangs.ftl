@@ -1,14 +1,13 @@
-### Ranks that wait for each other and do not get on.
+### Ranks that wait for each other and make no progress.
 ### $waiting are the ranks that wait in $place, $waits how many they are; $gone are those that they wait for, $leaves how many these are.
 ### A place is the message rank-place, except for $places.
 
-rank-waits = { $waits ->
-        [one] Rank { $waiting } waits
-       *[other] Ranks { $waiting } wait
-    }
-gone-have = { $leaves ->
-        [one] rank { $gone }, which has
-       *[other] ranks { $gone }, which have
+ranks-wait-for-others = { $waits ->
+        [one] rank { $waiting } waits
+       *[other] ranks { $waiting } wait
+    } for { $leaves ->
+        [one] rank { $gone }
+       *[other] ranks { $gone }
     }
 
 ## Where ranks stand
@@ -25,9 +24,9 @@ rank-place = { $place ->
                 [yes] { " " }(worker at { $at })
                *[no] { "" }
             }
-        [ended] its end
-        [exit] the end of Python, which waits for its threads and children
-        [outside] code outside the loop
+        [ended] a process that has exited
+        [exit] Python's exit (waiting for threads and child processes)
+        [outside] code outside the training loop
        *[phase] its { $phase }
     }
 collective-name = { $collective ->
@@ -63,7 +62,13 @@ last-place = { $place } and { $after }
 more-places = { $number } more
 # $number is how many ranks these are.
 ranks-without-stack =
-    .cause = No stack of { hang-ranks } could be taken, so the line is not known.
+    .cause = No stack of { hang-ranks } could be taken, so { $number ->
+        [one] its line
+       *[other] their lines
+    } of code { $number ->
+        [one] is
+       *[other] are
+    } not known.
 gpu-blocked-in-collective =
     .cause = The GPU shows { WHOLE($utilization_percent) }% utilization but draws only { WHOLE($power_w) } of { WHOLE($power_limit_w) } W: it is
         blocked in a collective, not computing.
@@ -72,118 +77,116 @@ gpu-blocked-in-collective =
 
 # $waiting and $apart are ranks. $instead is what the latter did, unknown where they did nothing. An entry is flight-entry.
 flight-recorder-names-collective =
-    .cause = PyTorch's flight recorder: collective { $collective } of { $group } is { $entry } on { $waiting }; { $apart } { KNOWN($instead) ->
-            [yes] did { $instead } instead
-           *[no] never came to it
+    .cause = PyTorch's flight recorder: { $waiting } called collective { $collective } of { $group }, { $entry }; { $apart } { KNOWN($instead) ->
+            [yes] called { $instead } instead
+           *[no] never called it
         }.
 flight-entry = { $what }{ KNOWN($at) ->
         [yes] { " " }({ $at })
        *[no] { "" }
     }
 flight-recorder-is-off =
-    .advice = So that the next hang names the collective: { flight-recorder-switches }.
+    .advice = Set { flight-recorder-switches }, so that loaderwatch can name the collective in the next hang.
 
 ## Ranks have left an epoch, and others wait for them
 
-# $left_place is where one of those stands that have left, $at_line whether that is a line of code.
+# $left_place is where one of those stands that have left, $at_line whether that is a line of code. $ended: its process has ended.
 left-stands-there = { $at_line ->
         [yes] at { $left_place }
        *[no] in { $left_place }
     }
-epoch-begun-without-others = { $waits ->
-        [one] Rank { $waiting } has begun epoch { $epoch } and waits
-       *[other] Ranks { $waiting } have begun epoch { $epoch } and wait
-    } in { $place } for { gone-have } not: { $leaves ->
-        [one] it left after epoch { $left_epoch } and { $ended ->
-            [yes] has ended
-           *[no] stands { left-stands-there }
+epoch-begun-without-others = { $leaves ->
+        [one] Rank { $gone } left the loop after epoch { $left_epoch } and { $ended ->
+            [yes] has exited
+           *[no] is { left-stands-there }
         }
-       *[other] they left after epoch { $left_epoch } and { $ended ->
-            [yes] have ended
-           *[no] stand { left-stands-there }
+       *[other] Ranks { $gone } left the loop after epoch { $left_epoch } and { $ended ->
+            [yes] have exited
+           *[no] are { left-stands-there }
         }
-    }.
+    }; { ranks-wait-for-others } in epoch { $epoch }, in { $place }.
 nobody-will-come =
     .cause = { nobody-comes }
-nobody-comes = Nobody will come until the collective times out.
+nobody-comes = No other rank will join this collective, so the ranks wait until it times out.
 # $rank is in batch $batch of $epoch and has $batches, or more where $or_more; $left_rank ended $left_epoch after $left_batches.
 unequal-batches-per-rank =
     .title = Rank { $rank } has { $or_more ->
             [yes] { $batches } or more batches
            *[no] { $batches } batches
-        } in epoch { $epoch }, rank { $left_rank } has { $left_batches }: { $waits ->
-            [one] rank { $rank } waits
-           *[other] ranks { $waiting } wait
-        } in { $place } for { gone-have } left the epoch.
-    .cause = Every step needs all ranks, but they do not have the same number of batches. Rank { $rank } is in batch { $batch } of epoch { $epoch };
-        rank { $left_rank } ended epoch { $left_epoch } after { $left_batches } and now stands { left-stands-there }. { nobody-comes }
-    .advice = Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an IterableDataset, or wrap the
-        loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or filter batches on one rank only.
+        } in epoch { $epoch }, rank { $left_rank } only { $left_batches }: { ranks-wait-for-others } in { $place }.
+    .cause = Every step needs all ranks, but the ranks have different numbers of batches. Rank { $rank } is in batch { $batch } of epoch
+        { $epoch }; rank { $left_rank } ended epoch { $left_epoch } after { $left_batches } batches and { $ended ->
+            [yes] has exited
+           *[no] is now { left-stands-there }
+        }. { nobody-comes }
+    .advice = Give every rank the same number of batches: DistributedSampler with drop_last=True, or equal shards for an IterableDataset. Or wrap
+        the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or filter batches on one rank only.
 
 ## Ranks in different places
 
 # $places is who stands where, unknown where that is not known of any rank.
-ranks-in-different-places = The ranks wait for each other in different places{ KNOWN($places) ->
+ranks-in-different-places = For { DURATION($age_s) } the ranks have waited for each other in different places{ KNOWN($places) ->
         [yes] : { $places }
        *[no] { "" }
-    }, for { DURATION($age_s) }.
+    }.
 unequal-forward-passes =
-    .cause = DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks in every forward pass that follows one with
-        gradients. The ranks did not run the same number of those forward passes, which happens when validation goes through the wrapped model on
-        one rank only or with unequal batches.
-    .advice = In validation call model.module(x) instead of model(x), under torch.no_grad(), and on all ranks or on none. { $option } turns the
-        copies off altogether.
+    .cause = The ranks ran different numbers of forward passes. DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks
+        in every forward pass that follows one with gradients. The usual reason is validation through the wrapped model on one rank only, or
+        with unequal batches.
+    .advice = Call model.module(x) instead of model(x) in validation, under torch.no_grad(), on all ranks or on none. { $option } disables
+        these copies.
 ranks-in-different-collectives =
-    .cause = { ways-differ } A batch was skipped on one rank, or a branch depends on data that only it has.
-    .advice = Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which collective differs.
-ways-differ = The ranks took different ways through the code, so their collectives do not match.
+    .cause = { ways-differ } Usual reasons: one rank skipped a batch, or a branch depends on data of one rank.
+    .advice = Decide such branches on all ranks together (all_reduce a flag). Set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which collective differs.
+ways-differ = The ranks ran different branches of the code, so their collectives do not match.
 # What was seen of the causes below: "epochs" where one rank left after as many batches as the others, and these began another epoch.
 ranks-part = { $seen ->
-        [epochs] Until then the ranks had the same number of batches.
+        [epochs] Before that, all ranks had the same number of batches.
        *[ways] { ways-differ }
     }
 rank-destroys-its-group =
-    .cause = { ranks-part } One rank already takes down its process group: an error, a `return` or a `break` took it out of the loop.
-    .advice = Read that rank's stderr for a traceback, and let an error end the process at once. Without an error, decide on all ranks together
-        when the loop ends: all_reduce the loss.
+    .cause = { ranks-part } One rank is already in destroy_process_group: it left the loop by an error, a `return` or a `break`.
+    .advice = Read that rank's stderr for a traceback, and let an error end the process immediately. If there is no error, decide on all ranks
+        together when the loop ends: all_reduce the loss.
 rank-left-the-loop =
-    .cause = { ranks-part } Whether the loop goes on was decided on each rank alone: by its own loss (early stopping), a limit of time, or a file.
+    .cause = { ranks-part } Each rank decided alone when to leave the loop: by its own loss (early stopping), a time limit or a file.
     .advice = Decide it once for all ranks: all_reduce the loss, or broadcast rank 0's decision, before the loop ends or goes on.
 checkpoint-by-one-rank =
-    .cause = { ranks-part } One rank alone came to a collective in code that saves a checkpoint.
-    .advice = Take that collective out of `if rank == 0`: all ranks call it, and state_dict() of a sharded model, too. Only writing the file
-        belongs to one rank.
+    .cause = { ranks-part } Only one rank called a collective while it saved a checkpoint.
+    .advice = Move that collective out of `if rank == 0`: all ranks must call it, and also state_dict() of a sharded model. Only the file is written
+        by one rank.
 evaluation-by-one-rank =
-    .cause = { ranks-part } One rank alone came to a collective in an evaluation.
-    .advice = Let all ranks evaluate, or let one do so without any collective: model.module(x) instead of model(x), and metrics that are not
+    .cause = { ranks-part } Only one rank called a collective during an evaluation.
+    .advice = Evaluate on all ranks, or on one rank without any collective: model.module(x) instead of model(x), and metrics that are not
         synchronised.
 data-preparation-by-one-rank =
-    .cause = { ranks-part } One rank alone came to a collective in code that prepares data.
-    .advice = Let one rank build it before a barrier that all ranks call: `if rank == 0: build()`, then dist.barrier(), and then all ranks read it.
+    .cause = { ranks-part } Only one rank called a collective in code that prepares data.
+    .advice = Build the data on one rank before a barrier that all ranks call: `if rank == 0: build()`, then dist.barrier(), then all ranks read the
+        data.
 report-by-one-rank =
-    .cause = { ranks-part } One rank alone came to a collective in code that reports.
-    .advice = Reduce metrics on all ranks, and let one rank only write the result.
+    .cause = { ranks-part } Only one rank called a collective in code that reports results.
+    .advice = Reduce metrics on all ranks, and write the result on one rank only.
 collective-by-one-rank =
-    .cause = { ranks-part } One rank alone came to this collective: a branch of the loop is taken on some ranks only.
-    .advice = Let all ranks come to that collective, or none: take it out of `if rank == 0`, or of the branch that depends on local data. Where
-        ranks must decide, all_reduce a flag first.
+    .cause = { ranks-part } Only one rank called this collective: some ranks skip a branch of the loop.
+    .advice = Call that collective on all ranks or on none. Move it out of `if rank == 0`, or out of the branch that depends on local data.
+        If the ranks must decide, all_reduce a flag first.
 model-branches-differ =
-    .cause = { ranks-part } The ranks took different branches of the model, so the collectives in their passes do not match.
+    .cause = { ranks-part } The ranks ran different branches of the model, so the collectives of their forward and backward passes do not match.
     .advice = { same-layers-everywhere }
-same-layers-everywhere = Use the same layers on all ranks in each step. Where that cannot be, set find_unused_parameters=True in
-    DistributedDataParallel; TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters that got no gradient.
+same-layers-everywhere = Use the same layers on all ranks in each step. If that is not possible, set find_unused_parameters=True in
+    DistributedDataParallel. TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters without a gradient.
 
 ## All ranks in one place
 
-ranks-stand-still = { who } have stood still in { $place } for { DURATION($age_s) }.
+ranks-stand-still = { who } have made no progress in { $place } for { DURATION($age_s) }.
 collective-never-completes =
     .cause = { never-completes }
-    .advice = Look at the network between the ranks, and read the logs of all ranks: one may tell of a lost connection or a dead process. With NCCL,
-        set NCCL_DEBUG=INFO for the next run: each rank then logs its connections and their errors.
+    .advice = Check the network between the ranks. Read the logs of all ranks for a lost connection or a dead process. With NCCL, set NCCL_DEBUG=INFO
+        for the next run: each rank then logs its connections and their errors.
 backward-never-completes =
-    .cause = { never-completes } Or: the ranks took different branches of the model, so the collectives in their passes do not match.
+    .cause = { never-completes } Another possible reason: the ranks ran different branches of the model, so their collectives do not match.
     .advice = { same-layers-everywhere }
-never-completes = A collective does not complete although all ranks are in it: the network between them, or a partner that died.
+never-completes = All ranks are in the collective, but it does not complete. Possible reasons are the network between the ranks or a dead process.
 # $at is a line of code, unknown where none is known.
 all-ranks-send =
     .title = { all-on-one-side }: none of them receives.
@@ -193,75 +196,78 @@ all-ranks-receive =
     .title = { all-on-one-side }: none of them sends.
     .cause = { took-the-same-side }
     .advice = { pair-sends }
-all-on-one-side = { who } have stood still in { $place } for { DURATION($age_s) }{ KNOWN($at) ->
+all-on-one-side = { who } have made no progress in { $place } for { DURATION($age_s) }{ KNOWN($at) ->
         [yes] , at { $at }
        *[no] { "" }
     }
-took-the-same-side = A send returns when its partner receives, and a recv when its partner sends. Here all ranks took the same side, as where each
-    decides by itself who gives and who takes.
-pair-sends = Decide it on one rank and broadcast it, or by the number of the rank where both could do the same (as in a tie);
-    torch.distributed.batch_isend_irecv pairs exchanges in both directions.
+took-the-same-side = A send returns when its partner receives, and a recv returns when its partner sends. Here all ranks do the same. Typically
+    each rank decides by itself who sends and who receives.
+pair-sends = Decide on one rank who sends, and broadcast the decision. Or decide by the rank number, if both ranks could send.
+    torch.distributed.batch_isend_irecv pairs sends and receives in both directions.
 
 ## A rank that is gone
 
 # $how is how its process ended, unknown where that is.
-crashed-title = { rank-waits } in { $place } for rank { $gone }, which crashed{ KNOWN($how) ->
+crashed-title = Rank { $gone } crashed{ KNOWN($how) ->
         [yes] { " " }({ $how })
        *[no] { "" }
-    }.
-crashed-cause = Rank { $gone } is gone; the others sit in a collective with it until that times out.
+    }; { ranks-wait-for-others } in { $place }.
+crashed-cause = Rank { $gone } has died; the other ranks wait for it in a collective until the collective times out.
 others-wait-for-crashed-rank =
     .title = { crashed-title }
     .cause = { crashed-cause }
-    .advice = Find out why rank { $gone } on { $host } died; its last steps are on its page. Stop the job: it cannot go on.
+    .advice = Stop the job: it cannot continue. Then find out why rank { $gone } on { $host } died; its last steps are on its page.
 rank-crashed-on-unused-parameters =
     .title = { crashed-title }
     .cause = { crashed-cause }
     .advice = { same-layers-everywhere }
 others-wait-for-ended-rank =
-    .title = { rank-waits } in { $place } for { gone-have } ended.
+    .title = { $leaves ->
+            [one] Rank { $gone } has
+           *[other] Ranks { $gone } have
+        } exited; { ranks-wait-for-others } in { $place }.
     .cause = { $leaves ->
             [one] Rank { $gone } has
            *[other] Ranks { $gone } have
-        } ended without an error and will not come; the others sit in a collective until that times out.
-    .advice = Let all ranks take part in the same collectives up to the last, and let no rank leave before the others: dist.barrier(), then
-        dist.destroy_process_group(), on every rank.
+        } exited without an error. The other ranks wait in a collective until it times out.
+    .advice = Call the same collectives on all ranks up to the end of the script. Call dist.barrier() and then dist.destroy_process_group() on every
+        rank, so that no rank exits before the others.
 
 ## One rank is elsewhere
 
 # $gone is that rank, and $odd_place where it is; $stuck: whether it does not get on; $seen: whether a stack shows where it is.
 # $because is why, unknown where nobody knows.
-others-wait-for-one = { rank-waits } in { $place } for rank { $gone }, which has { $stuck ->
-        [yes] been stuck
-       *[no] been
-    } { $seen ->
+others-wait-for-one = Rank { $gone } has been { $stuck ->
+        [yes] { "stuck " }
+       *[no] { "" }
+    }{ $seen ->
         [yes] at
        *[no] in
     } { $odd_place } for { DURATION($age_s) }{ KNOWN($because) ->
         [yes] , { $because }
        *[no] { "" }
-    }.
+    }; { ranks-wait-for-others } in { $place }.
 one-rank-does-other-things =
-    .cause = Rank { $rank } does something the others do not, while they wait for it in a collective.{ $moves ->
-            [nothing] { " " }It uses no CPU and nothing of it moves.
-            [polls] { " " }It hardly uses any CPU: it sleeps or polls there.
+    .cause = Rank { $rank } runs other code than the other ranks, which wait for it in a collective.{ $moves ->
+            [nothing] { " " }Rank { $rank } uses no CPU and makes no progress.
+            [polls] { " " }Rank { $rank } hardly uses any CPU: it sleeps or polls.
            *[unknown] { "" }
         }
 save-of-one-rank-hangs =
     .advice = { save-where-it-answers }
 # $polls: whether it hardly uses any CPU, and so may wait for something itself.
 bound-that-wait = { $polls ->
-        [yes] If it waits there for what may never come (a file, a server, another job), give that wait a limit and let it end with an error.{ " " }
+        [yes] Give the wait of this rank a timeout that raises an error, in case it waits for a file, a server or another job that never comes.{ " " }
        *[no] { "" }
     }
 others-wait-for-checkpoint =
-    .advice = { bound-that-wait }Let one rank write the checkpoint while the others train on: torch.distributed.checkpoint.async_save, or a copy in
-        host memory that a thread writes.
+    .advice = { bound-that-wait }Write the checkpoint on one rank while the other ranks continue: use torch.distributed.checkpoint.async_save, or copy
+        the state to host memory and write it in a thread.
 others-wait-for-evaluation =
-    .advice = { bound-that-wait }Split the evaluation among all ranks (DistributedSampler), or evaluate saved checkpoints in a job of its own.
+    .advice = { bound-that-wait }Split the evaluation over all ranks (DistributedSampler), or evaluate saved checkpoints in a separate job.
 others-wait-for-data-preparation =
-    .advice = { bound-that-wait }Build it in a job of its own before training, so that no rank waits for it. A longer timeout of
-        init_process_group only keeps the job alive meanwhile.
+    .advice = { bound-that-wait }Prepare the data in a separate job before training, so that no rank waits. A longer timeout of
+        init_process_group only prevents the abort: the other ranks still wait.
 others-wait-for-long-work =
-    .advice = { bound-that-wait }Do long work of a single rank before training or in another process, and let the others not wait for it: a longer
-        timeout of init_process_group only keeps the job alive meanwhile.
+    .advice = { bound-that-wait }Do long work of a single rank before training or in another process, so that the other ranks do not wait. A longer
+        timeout of init_process_group only prevents the abort: the other ranks still wait.

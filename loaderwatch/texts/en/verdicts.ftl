@@ -15,17 +15,17 @@ finished-with-alert =
     .title = Finished. While it ran: { $title }
     .advice = { $advice }
 finished-before-forecast =
-    .title = Finished before what was forecast: { $title }
+    .title = Finished before the forecast came true: { $title }
     .advice = { $advice }
 
 ## Nobody knows how it goes on
 
-look-at-the-host = Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk and is shown when the
+look-at-the-host = Check that the host is up and can reach this server. The host keeps its records on disk; the page shows them after the
     connection is back.
 # $last is the title before the silence, $advice its advice; both are unknown where nothing was said.
 no-news =
-    .title = No news for { DURATION($silent_s) }: whether training goes on is not known.{ KNOWN($last) ->
-            [yes] { " " }When last heard of: { $last }
+    .title = No contact with the run for { DURATION($silent_s) }; its state is unknown.{ KNOWN($last) ->
+            [yes] { " " }At the last contact: { $last }
            *[no] { "" }
         }
     .advice = { KNOWN($advice) ->
@@ -33,28 +33,29 @@ no-news =
            *[no] { "" }
         }{ look-at-the-host }
 attempt-ended-unheard =
-    .title = Nobody said how this attempt ended: its last news is older than the beginning of the next.
-    .advice = Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that goes does.
+    .title = It is not known how this attempt ended: contact was lost before the next attempt began.
+    .advice = Read the end of its log. The training process and loaderwatch's streamer ended together; that happens when a container or a host
+        stops.
 # $reason is the message of the operating system or the database.
 server-cannot-store =
-    .title = This server cannot store what the run sends; training goes on, and what you see here stands still.
-    .advice = The reason: { $reason }. Free some space there, or make it writable; nothing needs to be restarted. What comes meanwhile waits on
-        the run's hosts and is shown afterwards.
+    .title = This server cannot store the run's data; training goes on, but this page is not updated.
+    .advice = Free space where this server stores its data, or make that place writable. The reason: { $reason }. Nothing needs a restart. Meanwhile
+        the run's hosts keep the data and send it later.
 # $rank is unknown in a run with one rank; $others is how many more ranks are unwatched.
 stepped-aside =
-    .title = loaderwatch stepped aside{ on-rank }{ $others ->
+    .title = loaderwatch stopped watching{ on-rank }{ $others ->
             [0] { "" }
             [one] { " " }and { $others } other
            *[other] { " " }and { $others } others
-        } after { $faults } faults of its own; training goes on unwatched.
-    .advice = Nothing is wrong with the training: what the page says of it has stood still since. The job's stderr names the fault, and a bug
-        report with that line helps. A restart of the job is watched again.
+        } after { $faults } errors of its own; training goes on.
+    .advice = Let the training go on: only its page is not updated. After a restart of the job loaderwatch watches it again. Please report
+        the error that the job's stderr names.
 
 ## The numbers speak
 
-attach-the-loader = Attach the loader that the training loop iterates: loaderwatch.attach(train_loader). Of an iterable that is no DataLoader,
-    iterate what attach returns: train_loader = loaderwatch.attach(train_loader). A training without any loader is timed between its steps, once
-    one of PyTorch's optimizers steps.
+attach-the-loader = Attach the loader that the training loop iterates: loaderwatch.attach(train_loader). If it is not a DataLoader, iterate the
+    returned object: train_loader = loaderwatch.attach(train_loader). Without any loader, loaderwatch measures the time between steps,
+    as soon as one of PyTorch's optimizers steps.
 finished-unmeasured =
     .title = Finished. No loader was iterated: nothing was measured.
     .advice = { attach-the-loader }
@@ -66,7 +67,7 @@ finished =
     .title = { every-process-finished }
 # $steps_per_s is unknown in the first seconds.
 healthy =
-    .title = Healthy: data wait takes { PERCENT($wait_ratio) } of each step{ KNOWN($steps_per_s) ->
+    .title = Healthy: data wait takes { PERCENT($wait_ratio) } of each iteration{ KNOWN($steps_per_s) ->
             [yes] ; { SPEED($steps_per_s) } steps/s on
            *[no] { " " }on
         } { $ranks ->
@@ -74,13 +75,13 @@ healthy =
            *[other] { $ranks } ranks
         }.
 waits-unjudged =
-    .title = Data wait took { PERCENT($wait_ratio) } of each step; watching whether it lasts.
+    .title = Data wait took { PERCENT($wait_ratio) } of each iteration; not yet an alert.
 warming-up =
     .title = Warming up: too few steps yet for a verdict.
 outside-loop =
-    .title = Outside the training loop for { DURATION($age_s) }; { COUNT($steps) } steps so far.
+    .title = Training has been outside its loop for { DURATION($age_s) }; { COUNT($steps) } steps so far.
 few-steps-lately =
-    .title = Few training steps lately, too few for a verdict; { COUNT($steps) } steps so far.
+    .title = Too few recent training steps for a verdict; { COUNT($steps) } steps so far.
 no-step-lately =
     .title = No training step ended in the last { WHOLE($within_s) } seconds; { COUNT($steps) } steps so far.
 # $start_ratio is the share of the starts of epochs; it is unknown where it is small. $much is "yes" where much of the time was lost.
@@ -88,12 +89,12 @@ too-short =
     .title = { $over ->
             [yes] { every-process-finished }
            *[no] Warming up.
-        } { PERCENT($wait_ratio) } of { DURATION($elapsed_s) } were data wait{ KNOWN($start_ratio) ->
-            [yes] { " " }and { PERCENT($start_ratio) } starts of an epoch
+        } Data wait took { PERCENT($wait_ratio) } of { DURATION($elapsed_s) }{ KNOWN($start_ratio) ->
+            [yes] , epoch starts { PERCENT($start_ratio) }
            *[no] { "" }
-        }; too short for a diagnosis (needs about { DURATION($needed_s) } of steps).
+        }; a diagnosis needs about { DURATION($needed_s) } of steps.
     .advice = { $much ->
-            [yes] Let it run for longer, or ask `loaderwatch doctor` for the settings of its loaders.
+            [yes] Let the training run longer, or run `loaderwatch doctor` to check the settings of the loaders.
            *[no] { "" }
         }
 
@@ -120,33 +121,33 @@ which-batch = { KNOWN($batch) ->
 awaited-worker = { KNOWN($worker) ->
         [yes] ; worker { $worker } { $worker_is ->
             [dead] is dead
-            [at-sample] is in { sample-name }
+            [at-sample] is reading { sample-name }
             [idle] is idle
             [fetch] is reading
-            [collate] is joining its samples
+            [collate] is collating
             [starting] is starting
            *[busy] is busy
         }
        *[no] { "" }
     }
 batch-awaited =
-    .title = { training-or-rank } has waited { DURATION($age_s) } for { which-batch }{ awaited-worker }; watching whether it comes.
+    .title = { training-or-rank } has waited { DURATION($age_s) } for { which-batch }{ awaited-worker }; longer than usual, not yet an alert.
 # $line is the line of the script, where a stack was taken.
 standing =
     .title = { training-or-rank } has been { $where ->
             [between-steps] between two steps
-            [between-passes] between two passes over its loader
-            [outside] outside its loops
+            [between-passes] between two epochs of its loader
+            [outside] outside its training loops
             [before-first-batch] before its first batch
             [iter] in iter() of { the-loader }
-            [teardown] ending its pass over { the-loader }
+            [teardown] at the end of an epoch of { the-loader }
             [own-phase] { KNOWN($phase) ->
                 [yes] in its phase '{ $phase }'
                *[no] in a phase of its own
             }
-            [at-batch] at work with { which-batch }
+            [at-batch] busy with { which-batch }
            *[step] in step { $step }
         } for { DURATION($age_s) }{ KNOWN($line) ->
             [yes] , at { $line }
            *[no] { "" }
-        }; watching whether it goes on.
+        }; longer than usual, not yet an alert.

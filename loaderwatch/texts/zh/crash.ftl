@@ -16,12 +16,12 @@ shared-memory-full =
             [yes] 其中最多同时放着 { $ahead } 个批次，每个 { SIZE($batch_bytes) }。
            *[no] { "" }
         }
-    .advice = 给容器更大的共享内存（docker run --shm-size=8g 或 --ipc=host；Kubernetes 中把 medium: Memory 的 emptyDir 挂到 /dev/shm），
+    .advice = 给容器更大的 /dev/shm：docker run --shm-size=8g 或 --ipc=host；Kubernetes 中把 medium: Memory 的 emptyDir 挂到那里。
         或者调小 prefetch_factor、num_workers 或批次大小。
 descriptors-exhausted =
     .because = 文件描述符用尽
     .cause = 来自 worker 的每个张量，只要还存活就占着一个文件描述符。{ KNOWN($open) ->
-            [yes] 最后一次读数为已打开 { WHOLE($open) } 个{ KNOWN($limit) ->
+            [yes] 训练进程最后一次读数为已打开 { WHOLE($open) } 个{ KNOWN($limit) ->
                 [yes] ，上限 { WHOLE($limit) } 个
                *[no] { "" }
             }。
@@ -86,23 +86,23 @@ memory-at-death = { KNOWN($free_bytes) ->
         }。
        *[no] { "" }
     }
-who-sent-it = 查清是谁发的：人（kill）、看门狗、作业调度器或容器运行时；它们的日志里有这个 pid。加载器不需要改。
-less-memory = 调小 num_workers 或 prefetch_factor，给作业更多内存，并检查各 worker 的内存：Python 列表里的元数据一读就会被复制；改放在 NumPy 或 Arrow 里。
-nine-of-ten = worker 收到 SIGKILL，十次有九次是 OOM killer 发的。
+who-sent-it = 查清这个信号是谁发的：人（kill）、看门狗、作业调度器或容器运行时；它们的日志里有这个 pid。加载器不需要改。
+less-memory = 调小 num_workers 或 prefetch_factor，或给作业更多内存。元数据改放在 NumPy 或 Arrow 里：Python 列表一读就会被复制到各个 worker。检查各 worker 的内存。
+nine-of-ten = worker 收到 SIGKILL，通常是内核的 OOM killer 发的。
 
 killed-out-of-memory =
     .because = { dead-process }被杀掉：内存不足
     .cause = { nine-of-ten }自开始观察以来，内核在本次运行的控制组中记录到 { $kills } 次 OOM kill。{ memory-at-death }{ was-reading }
     .advice = { less-memory }
 killed-perhaps-out-of-memory =
-    .because = { dead-process }被杀掉
+    .because = { dead-process }被杀掉（可能是内存不足）
     .cause = { nine-of-ten }{ $host_known ->
             [yes] 没有看到内核的 OOM kill 计数增加，所以也可能是别的人或程序杀的。
            *[no] { "" }
         }{ memory-at-death }{ was-reading }
     .advice = { less-memory }
 killed-from-outside =
-    .because = { dead-process }被杀掉
+    .because = { dead-process }被外部杀掉（内存并不紧张）
     .cause = 发 SIGKILL 的不是内核的 OOM killer，而是别的人或程序：当时内存并不紧张。{ memory-at-death }{ was-reading }
     .advice = { who-sent-it }
 ended-by-signal =
@@ -114,7 +114,7 @@ native-code-crashed =
             [yes] 在读{ that-sample } 时
            *[no] { "" }
         }崩溃（{ $signal }）
-    .cause = worker 中的原生代码崩溃：解码器、扩展，或两个互不兼容的库。{ was-reading }
+    .cause = worker 中的原生代码崩溃。常见原因：解码器、扩展，或两个互不兼容的库。{ was-reading }
     .advice = 设 num_workers=0 并启用 faulthandler，单独读{ KNOWN($sample) ->
             [yes] { that-sample }
            *[no] 它手上的样本
@@ -145,7 +145,7 @@ cuda-used-before-fork =
     .cause = fork 出的 worker 继承了 CUDA 的状态，但无法使用（pytorch#40403）。
     .advice = 让 dataset 返回 CPU 张量，在训练循环里再搬到 GPU，或设 multiprocessing_context="spawn"。
 daemonic-process =
-    .because = { while-workers-started }：该进程不允许有子进程
+    .because = { while-workers-started }：daemon 进程不能有子进程
     .cause = 它自己是某个进程池里的 daemon worker，不能再启动进程。
     .advice = 在进程池内用 num_workers=0，或以 daemon=False 启动该进程。
 no-main-guard =
@@ -226,7 +226,7 @@ collating-raised-error =
 
 ## 耗时超过 attach(sample_timeout=) 的样本
 
-sample-timeout-advice = 看看那一行在等什么。可以调大 sample_timeout；设 on_timeout="skip" 时，凡是能中断的，这类样本会从批次中去掉。
+sample-timeout-advice = 看看那一行在等什么。可以调大 sample_timeout，或设 on_timeout="skip"，跳过能中断的慢样本。
 sample-took-too-long =
     .because = { KNOWN($error_says) ->
             [yes] { $error_says }
@@ -252,7 +252,7 @@ error-caught-again-and-again = { who }{ $who ->
        *[other] { "" }
     }{ $stands ->
         [yes] 停滞不前：{ $because }，脚本捕获错误后又重试。
-       *[no] 在出错后继续：{ $because }，脚本捕获错误后重新开始一遍。
+       *[no] 在出错后跳过数据：{ $because }，脚本捕获错误后开始下一个 epoch。
     }
 caught-cause = 已有 { DURATION($since_s) }没有一遍读到结尾{ $stands ->
         [yes] ，也几乎没有完成训练步。
@@ -337,7 +337,7 @@ workers-died-before = { $gone ->
     }
 memory-and-look = { KNOWN($free_bytes) ->
         [yes] { $short ->
-            [yes] 内存不足：{ memory-left }。很可能是被内核的 OOM killer 杀掉的；减少 worker、调小 prefetch_factor，或避免数据集在每个 worker 里各复制一份，都能省内存。{ $look }
+            [yes] 减少 worker、调小 prefetch_factor，或避免数据集在每个 worker 里各复制一份。内存不足：{ memory-left }。很可能是被内核的 OOM killer 杀掉的。{ $look }
            *[no] { $look }主机内存并不紧张：{ memory-left }；但容器或作业的上限可能更低。
         }
        *[no] { $look }
@@ -347,7 +347,7 @@ memory-left = 主机 { SIZE($host_bytes) } 内存中有 { SIZE($free_bytes) } �
        *[no] { "" }
     }
 look-at-stderr = 请查看其 stderr 的最后几行：Python 错误会在那里留下 traceback。如果没有，则它是被外部终止的：其主机上的 `dmesg -T` 和作业调度器的日志会说明是谁所为。
-look-who-killed = SIGKILL 来自外部：其主机上的 `dmesg -T` 和作业调度器的日志会说明是谁发的。
+look-who-killed = 查明 SIGKILL 是谁发的：看其主机上的 `dmesg -T` 和作业调度器的日志。
 
 uncaught-error =
     .title = { crash-title }
@@ -356,7 +356,7 @@ uncaught-error =
 exit-code-chosen =
     .title = { crash-title }
     .cause = { crash-cause }
-    .advice = { workers-died-before }这个退出码是脚本自己用 sys.exit() 或 os._exit() 选的：作业日志中它的最后几行可能会说明原因。
+    .advice = { workers-died-before }看作业日志中它的最后几行。这个退出码是脚本自己用 sys.exit() 或 os._exit() 选的。
 fault-in-native-code =
     .title = { crash-title }
     .cause = { crash-cause }
@@ -364,7 +364,7 @@ fault-in-native-code =
 signal-was-sent =
     .title = { crash-title }
     .cause = { crash-cause }
-    .advice = { workers-died-before }这个信号由人、程序或作业调度器发出；调度器的日志会说明是哪一个。
+    .advice = { workers-died-before }在调度器的日志里查明这个信号是谁发的：人、程序或作业调度器。
 process-was-killed =
     .title = { crash-title }
     .cause = { crash-cause }
@@ -387,6 +387,6 @@ run-was-stopped =
            *[no] { "" }
         }。
     .advice = { $by_hand ->
-            [yes] 有人按了 Ctrl-C，或有程序发了 SIGINT：没有出错。
-           *[no] 有人、程序或作业调度器要求训练停止：没有出错。
+            [yes] 无需改动：有人按了 Ctrl-C，或有程序发了 SIGINT，没有出错。
+           *[no] 无需改动：有人、程序或作业调度器要求训练停止，没有出错。
         }

@@ -163,35 +163,35 @@ save-where-it-answers = 看看保存到的挂载点有没有响应（df、内核
 optimizer-search-endless =
     .advice = 检查 loss 是否是有限的数（torch.isfinite）：loss 为 NaN 时搜索不会结束。给它设上限：LBFGS 的 max_iter 和 max_eval，自己写的搜索设最小步长。
 child-ended-without-answer =
-    .advice = `ps --ppid { $pid }` 会把它显示为 <defunct>；它自己的输出（若被杀死则是 `dmesg`）会说明结束的原因。启动之后请在父进程里关闭管道的子进程一端，这样子进程消失时 recv() 会报错；或者用带超时的 poll()，并检查 is_alive()。
+    .advice = 查明子进程为什么结束：`ps --ppid { $pid }` 会把它显示为 <defunct>，它的输出或 `dmesg` 会说明原因。启动之后请在父进程里关闭管道的子进程一端，这样子进程消失时 recv() 会报错；或者用带超时的 poll()，并检查 is_alive()。
 stands-still-in-own-code =
-    .advice = 看调用栈：没有超时的请求、写满的磁盘或管道、锁。
+    .advice = 看调用栈。常见原因：没有超时的请求、写满的磁盘、写满的管道，或一把锁。
 
 does-not-end = { KNOWN($rank) ->
         [yes] rank { $rank } 的脚本
        *[no] 脚本
-    }已结束，但进程不退出：这 { DURATION($age_s) }以来它一直{ $waits ->
-        [worker] 在等 { hang-loader } 的 worker { $worker }（pid { $pid }）退出，但它一直不退出{ $in_sample ->
-                [yes] ：它正在处理{ hang-sample }{ KNOWN($at) ->
+    }已结束，但进程已有 { DURATION($age_s) }没有退出：{ $waits ->
+        [worker] { hang-loader } 的 worker { $worker }（pid { $pid }）{ $in_sample ->
+                [yes] 仍在处理{ hang-sample }{ KNOWN($at) ->
                     [yes] ，位于 { $at }
                    *[no] { "" }
                 }
                *[no] { KNOWN($at) ->
-                    [yes] ：它停在 { $at }
-                   *[no] { "" }
+                    [yes] 仍停在 { $at }
+                   *[no] 不退出
                 }
             }，{ $because }。
-        [child] 在等一个不退出的子进程{ KNOWN($at) ->
+        [child] 它在等一个子进程{ KNOWN($at) ->
                 [yes] ，位于 { $at }
                *[no] { "" }
             }。
-        [thread] 在等一个不退出的线程{ KNOWN($lines) ->
+        [thread] 它在等一个线程{ KNOWN($lines) ->
                 [yes] ，位于 { $lines }
                *[no] { "" }
             }。
-        [threads] 在等一个不退出的线程；它的各线程停在 { $lines }。
-        [library] 停在某个库的原生代码里，{ $because }。
-       *[function] 停在{ KNOWN($at) ->
+        [threads] 它在等一个线程；它的各线程停在 { $lines }。
+        [library] 它停在某个库的原生代码里，{ $because }。
+       *[function] 它停在{ KNOWN($at) ->
                 [yes] { " " }{ $at }
                *[no] 退出时运行的函数里
             }，{ $because }。
@@ -204,12 +204,12 @@ waits-at-its-end =
             [no-worker] 这个 worker 不用 CPU，而训练进程在无限期地等它。
             [unknown] 训练进程自己什么也没做；它等的对象有没有进展，不得而知。
            *[nothing] 一切都没有动静：不用 CPU，它等的对象也没有一个被唤醒。
-        }在它退出之前，等待该作业的程序（torchrun、调度器）也只能跟着等，它占用的资源也不会释放。
+        }在它退出之前，等待该作业的程序（torchrun、调度器）也只能跟着等，它占用的内存、端口和 GPU 也不会释放。
 worker-outlives-sigterm =
-    .advice = 退出时 worker 靠 SIGTERM 结束，所以这个 worker 要么处理、忽略或屏蔽了该信号，要么处于信号打断不了的等待：不要在 worker_init_fn 和数据集里改动 SIGTERM。
+    .advice = 不要在 worker_init_fn 和数据集里改动 SIGTERM 的处理。PyTorch 用 SIGTERM 结束 worker，而这个 worker 处理、忽略或屏蔽了它，或处于信号打断不了的内核等待。
 thread-outlives-script =
-    .advice = Python 要等所有非 daemon 线程结束才会退出：给线程的等待加超时，在脚本结束前通知它退出，或以 daemon=True 启动它。
+    .advice = 在脚本结束前让这个线程退出，或以 daemon=True 启动它。给线程里的每个等待加超时。Python 要等所有非 daemon 线程结束才会退出。
 child-outlives-script =
-    .advice = multiprocessing 退出时会等所有子进程：`ps --ppid { $pid }` 列出它们，`py-spy dump --pid` 看某个停在哪里。逐个 join 并设超时，超时再 terminate()。
+    .advice = 逐个 join 子进程并设超时，超时再 terminate()：multiprocessing 退出时会等所有子进程。`ps --ppid { $pid }` 列出它们，`py-spy dump --pid` 看某个停在哪里。
 library-outlives-script =
-    .advice = Python 已卸载自己的模块，但有个库不退出：`gdb -p { $pid } -batch -ex bt` 可看出是哪个。常见原因是还有通信或 stream 没完成：在脚本最后一行之前等它们全部完成并关闭（dist.destroy_process_group()）。
+    .advice = 用 `gdb -p { $pid } -batch -ex bt` 找出是哪个库：Python 已卸载自己的模块，它的代码却还在运行。常见原因是还有通信或 stream 没完成：在脚本最后一行之前等它们全部完成并关闭（dist.destroy_process_group()）。

@@ -7,11 +7,11 @@ time-lost = { KNOWN($lost_s) ->
 alert-began =
     .title = { $alert }（{ $run }）
 alert-ended-with-process =
-    .title = 随训练进程结束：{ $alert }（{ $run }）
-    .body = 持续了 { DURATION($lasted_s) }，直到进程退出。{ time-lost }
+    .title = 训练进程已退出，告警关闭：{ $alert }（{ $run }）
+    .body = 告警持续了 { DURATION($lasted_s) }，直到训练进程退出。{ time-lost }
 alert-unheard =
-    .title = 再无消息：{ $alert }（{ $run }）
-    .body = 主机或网络已断开，无法判断问题是否仍在持续。{ time-lost }
+    .title = 失去联系：{ $alert }（{ $run }）
+    .body = 运行所在的主机或网络没有响应，不知道问题是否仍在持续。{ time-lost }
 alert-resolved =
     .title = 已恢复：{ $alert }（{ $run }）
     .body = 持续了 { DURATION($lasted_s) }。{ time-lost }
@@ -53,8 +53,8 @@ run-ended =
             [stopped] 已停止
             [finished] 已完成
             [crashed] 已崩溃
-            [hung] 最后一次上报时已卡死
-           *[unheard] 再无上报
+            [hung] 最后一次联系时已卡死
+           *[unheard] 失去联系
         }：{ $run }，{ steps-done }，用时 { DURATION($took_s) }
 lost-of-run = { DURATION($lost_s) }（{ PERCENT($lost_ratio) }）
 lost-explained = 其中损失 { lost-of-run }{ $overlaps ->

@@ -77,20 +77,23 @@ flight-entry = { KNOWN($at) ->
        *[no] { $what }
     }
 flight-recorder-is-off =
-    .advice = 为了下次卡死时能指出是哪个集合通信：{ flight-recorder-switches }。
+    .advice = 设置 { flight-recorder-switches }，下次卡死时就能指出是哪个集合通信。
 
-epoch-begun-without-others = rank { $waiting } 已开始 epoch { $epoch }，正{ $place }等待 rank { $gone }，而后者没有开始：它在 epoch { $left_epoch } 之后离开，{ $ended ->
+epoch-begun-without-others = rank { $gone } 在 epoch { $left_epoch } 之后离开了循环，{ $ended ->
         [yes] 进程已结束
        *[no] 现在停{ $left_place }
-    }。
+    }；rank { $waiting } 已开始 epoch { $epoch }，正{ $place }等待 rank { $gone }。
 nobody-will-come =
-    .cause = 在集合通信超时之前不会有谁到来。
+    .cause = 不会再有 rank 加入这个集合通信，各 rank 只能等它超时。
 unequal-batches-per-rank =
     .title = rank { $rank } 在 epoch { $epoch } 有{ $or_more ->
             [yes] 至少 { $batches } 个批次
            *[no] { " " }{ $batches } 个批次
-        }，rank { $left_rank } 只有 { $left_batches } 个：rank { $waiting } { $place }等待 rank { $gone }，而后者已离开该 epoch。
-    .cause = 每一步都需要所有 rank 参与，但它们的批次数不同。rank { $rank } 在 epoch { $epoch } 的第 { $batch } 个批次；rank { $left_rank } 跑完 { $left_batches } 个批次就结束了 epoch { $left_epoch }，现在停{ $left_place }。不会再有 rank 来，只能等集合通信超时。
+        }，rank { $left_rank } 只有 { $left_batches } 个：rank { $waiting } { $place }等待 rank { $gone }。
+    .cause = 每一步都需要所有 rank 参与，但它们的批次数不同。rank { $rank } 在 epoch { $epoch } 的第 { $batch } 个批次；rank { $left_rank } 跑完 { $left_batches } 个批次就结束了 epoch { $left_epoch }，{ $ended ->
+            [yes] 进程已结束
+           *[no] 现在停{ $left_place }
+        }。不会再有 rank 加入这个集合通信，各 rank 只能等它超时。
     .advice = 让每个 rank 的批次数相同：DistributedSampler 加 drop_last=True，IterableDataset 用等量分片，或把循环包在 `with torch.distributed.algorithms.join.Join([model])` 里。不要只在一个 rank 上跳过或过滤批次。
 
 ranks-in-different-places = 各 rank 停在不同的地方互相等待，已 { DURATION($age_s) }{ KNOWN($places) ->
@@ -98,10 +101,10 @@ ranks-in-different-places = 各 rank 停在不同的地方互相等待，已 { D
        *[no] { "" }
     }。
 unequal-forward-passes =
-    .cause = 每次前向，只要它前面那次前向带梯度，DistributedDataParallel 就会把 rank 0 的 buffer（BatchNorm 统计量）复制到所有 rank。各 rank 跑的这类前向次数不同：验证只在一个 rank 上经过包装后的模型，或批次数不等，就会这样。
+    .cause = 各 rank 跑的前向次数不同。每次前向，只要它前面那次前向带梯度，DistributedDataParallel 就会把 rank 0 的 buffer（BatchNorm 统计量）复制到所有 rank。常见原因：验证只在一个 rank 上经过包装后的模型，或批次数不等。
     .advice = 验证时在 torch.no_grad() 下调用 model.module(x)，不要用 model(x)，并且要么所有 rank 都跑，要么都不跑。设 { $option } 可以彻底关掉这种复制。
 ranks-in-different-collectives =
-    .cause = { ways-differ }某个 rank 跳过了一个批次，或某个分支取决于只有它才有的数据。
+    .cause = { ways-differ }常见原因：某个 rank 跳过了一个批次，或某个分支取决于只有它才有的数据。
     .advice = 这类决定要所有 rank 一起做（对标志位做 all_reduce）；设 TORCH_DISTRIBUTED_DEBUG=DETAIL 可以看出哪个集合通信不一致。
 ways-differ = 各 rank 走了不同的代码路径，集合通信因此对不上。
 ranks-part = { $seen ->
@@ -160,44 +163,44 @@ all-on-one-side = { who-apart }{ $place }已停住 { DURATION($age_s) }{ KNOWN($
         [yes] ，位于 { $at }
        *[no] { "" }
     }
-took-the-same-side = 对方接收后 send 才返回，对方发送后 recv 才返回。这里所有 rank 都站在了同一边，例如由各 rank 自己决定谁给谁收。
-pair-sends = 由一个 rank 决定并广播；双方可能做同样选择时（例如得分相同），按 rank 编号决定。双向交换可用 torch.distributed.batch_isend_irecv 配对。
+took-the-same-side = 对方接收后 send 才返回，对方发送后 recv 才返回。这里所有 rank 都做了同样的事，通常是因为各 rank 自己决定谁发谁收。
+pair-sends = 由一个 rank 决定谁发送，并广播这个决定；双方都可能发送时，按 rank 编号决定。双向交换可用 torch.distributed.batch_isend_irecv 配对。
 
-crashed-title = rank { $waiting } { $place }等待 rank { $gone }，而它已崩溃{ KNOWN($how) ->
+crashed-title = rank { $gone } 已崩溃{ KNOWN($how) ->
         [yes] （{ $how }）
        *[no] { "" }
-    }。
-crashed-cause = rank { $gone } 已不在；其他 rank 在与它的集合通信里一直等到超时。
+    }；rank { $waiting } { $place }等待 rank { $gone }。
+crashed-cause = rank { $gone } 已死；其他 rank 在集合通信里等它，一直等到超时。
 others-wait-for-crashed-rank =
     .title = { crashed-title }
     .cause = { crashed-cause }
-    .advice = 查明主机 { $host } 上的 rank { $gone } 为什么退出；它最后的训练步见它的页面。停掉作业：已无法继续。
+    .advice = 停掉作业：已无法继续。再查明主机 { $host } 上的 rank { $gone } 为什么退出；它最后的训练步见它的页面。
 rank-crashed-on-unused-parameters =
     .title = { crashed-title }
     .cause = { crashed-cause }
     .advice = { same-layers-everywhere }
 others-wait-for-ended-rank =
-    .title = rank { $waiting } { $place }等待 rank { $gone }，而后者已经结束。
-    .cause = rank { $gone } 已正常结束，不会再来；其他 rank 在集合通信里一直等到超时。
+    .title = rank { $gone } 已正常退出；rank { $waiting } { $place }等待 rank { $gone }。
+    .cause = rank { $gone } 已正常退出；其他 rank 在集合通信里一直等到超时。
     .advice = 让所有 rank 自始至终参与相同的集合通信，谁也不提前离开：每个 rank 上先 dist.barrier()，再 dist.destroy_process_group()。
 
-others-wait-for-one = rank { $waiting } { $place }等待 rank { $gone }，它{ $stuck ->
+others-wait-for-one = rank { $gone } { $stuck ->
         [yes] 卡
        *[no] 停
     }{ $odd_place }已 { DURATION($age_s) }{ KNOWN($because) ->
         [yes] ，{ $because }
        *[no] { "" }
-    }。
+    }；rank { $waiting } { $place }等待 rank { $gone }。
 one-rank-does-other-things =
-    .cause = rank { $rank } 在做其他 rank 不做的事，而其他 rank 在集合通信里等它。{ $moves ->
-            [nothing] 它不用 CPU，也毫无动静。
-            [polls] 它几乎不用 CPU：在那里 sleep 或轮询。
+    .cause = rank { $rank } 执行的代码与其他 rank 不同，而其他 rank 在集合通信里等它。{ $moves ->
+            [nothing] rank { $rank } 不用 CPU，也没有进展。
+            [polls] rank { $rank } 几乎不用 CPU：在睡眠或轮询。
            *[unknown] { "" }
         }
 save-of-one-rank-hangs =
     .advice = { save-where-it-answers }
 bound-that-wait = { $polls ->
-        [yes] 如果它等的东西可能永远不来（文件、服务器、另一个作业），就给等待加上限，超时报错退出。
+        [yes] 给这个 rank 的等待加上会报错的超时，以防它等的文件、服务器或另一个作业永远不来。
        *[no] { "" }
     }
 others-wait-for-checkpoint =
@@ -205,6 +208,6 @@ others-wait-for-checkpoint =
 others-wait-for-evaluation =
     .advice = { bound-that-wait }把评估分给所有 rank（DistributedSampler），或用单独的作业评估已保存的检查点。
 others-wait-for-data-preparation =
-    .advice = { bound-that-wait }在训练之前用单独的作业构建，使任何 rank 都不必等它。调大 init_process_group 的 timeout 只能让作业在此期间不退出。
+    .advice = { bound-that-wait }在训练之前用单独的作业准备数据，使任何 rank 都不必等。调大 init_process_group 的 timeout 只能避免作业中止：其他 rank 还是要等。
 others-wait-for-long-work =
-    .advice = { bound-that-wait }单个 rank 的长时间工作应放在训练之前或另一个进程里，不要让其他 rank 等它：调大 init_process_group 的 timeout 只能让作业在此期间不退出。
+    .advice = { bound-that-wait }单个 rank 的长时间工作应放在训练之前或另一个进程里，不要让其他 rank 等它。调大 init_process_group 的 timeout 只能避免作业中止：其他 rank 还是要等。

@@ -31,7 +31,7 @@ attempt-ended-unheard =
     .advice = 看它日志的末尾：让它结束的原因也一并结束了旁边的 streamer，例如容器或主机没了。
 server-cannot-store =
     .title = 这台服务器存不下这次运行发来的数据；训练照常进行，但这里显示的内容不再更新。
-    .advice = 原因：{ $reason }。在那里腾出空间，或让它可写；什么都不用重启。这期间的数据暂存在运行所在的各台主机上，之后会显示出来。
+    .advice = 在这台服务器存放数据的地方腾出空间，或让它可写。原因：{ $reason }。什么都不用重启。这期间的数据暂存在运行所在的各台主机上，之后再发送。
 stepped-aside =
     .title = 自身出错 { $faults } 次后，loaderwatch { KNOWN($rank) ->
             [yes] 在 rank { $rank } { $others ->
@@ -40,7 +40,7 @@ stepped-aside =
             }上
            *[no] { "" }
         }退出了监视；训练照常进行，但不再受监视。
-    .advice = 训练本身没有问题：页面上关于它的内容从那时起不再更新。作业的 stderr 里有这个错误，附上那一行提交 bug 报告会很有帮助。重启作业后会重新监视。
+    .advice = 让训练继续：只是它的页面不再更新。重启作业后会重新监视。请把作业 stderr 里的那个错误作为 bug 报告给我们。
 
 ## 由数字来说
 
@@ -56,12 +56,12 @@ every-process-finished = 已结束：所有训练进程都自行退出。
 finished =
     .title = { every-process-finished }
 healthy =
-    .title = 正常：数据等待占每步的 { PERCENT($wait_ratio) }；{ $ranks } 个 rank{ KNOWN($steps_per_s) ->
+    .title = 正常：数据等待占每次迭代的 { PERCENT($wait_ratio) }；{ $ranks } 个 rank{ KNOWN($steps_per_s) ->
             [yes] ，每秒 { SPEED($steps_per_s) } 步
            *[no] { "" }
         }。
 waits-unjudged =
-    .title = 数据等待占每一步的 { PERCENT($wait_ratio) }；正在观察是否持续。
+    .title = 数据等待占每次迭代的 { PERCENT($wait_ratio) }；尚未构成告警。
 warming-up =
     .title = 正在预热：步数太少，还不能下结论。
 outside-loop =
@@ -77,7 +77,7 @@ too-short =
         }{ DURATION($elapsed_s) }中有 { PERCENT($wait_ratio) } 是数据等待{ KNOWN($start_ratio) ->
             [yes] ，另有 { PERCENT($start_ratio) } 是 epoch 启动
            *[no] { "" }
-        }；时间太短，无法诊断（需要约 { DURATION($needed_s) }的训练步）。
+        }；诊断需要约 { DURATION($needed_s) }的训练步。
     .advice = { $much ->
             [yes] 让它多跑一会儿，或用 `loaderwatch doctor` 查看它的加载器设置。
            *[no] { "" }
@@ -113,7 +113,7 @@ awaited-worker = { KNOWN($worker) ->
        *[no] { "" }
     }
 batch-awaited =
-    .title = { training-or-rank } 等{ which-batch }已有 { DURATION($age_s) }{ awaited-worker }；正在观察能否等到。
+    .title = { training-or-rank } 等{ which-batch }已有 { DURATION($age_s) }{ awaited-worker }；比平时久，尚未构成告警。
 standing =
     .title = { training-or-rank } { $where ->
             [between-steps] 在两步之间
@@ -131,4 +131,4 @@ standing =
         }，已持续 { DURATION($age_s) }{ KNOWN($line) ->
             [yes] ，位置 { $line }
            *[no] { "" }
-        }；正在观察是否会继续。
+        }；比平时久，尚未构成告警。

@@ -56,10 +56,10 @@ def test_what_is_folded_under_it_is_said_too() -> None:
 
 def test_answers_in_answers_and_lists_of_them() -> None:
     said = verdict("ok", "healthy", wait_ratio=0.05, steps_per_s=12.0, ranks=2)
-    assert said.title == "Healthy: data wait takes 5 % of each step; 12.0 steps/s on 2 ranks."
+    assert said.title == "Healthy: data wait takes 5 % of each iteration; 12.0 steps/s on 2 ranks."
     summary = summary_with([rank_row(0)], verdict=said)
     found: dict[str, Any] = in_language({"summary": summary, "all": [said], "number": 3, "none": []}, "zh")
-    title = "正常：数据等待占每步的 5%；2 个 rank，每秒 12.0 步。"
+    title = "正常：数据等待占每次迭代的 5%；2 个 rank，每秒 12.0 步。"
     assert found["summary"].verdict.title == found["all"][0].title == title
     assert found["summary"].ranks is not None
     assert (found["number"], found["none"]) == (3, [])

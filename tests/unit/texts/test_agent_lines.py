@@ -212,8 +212,8 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     ),
     (
         "run-ended-after",
-        {"name": "r", "steps": 12_340, "took_s": 8.0, "lost": "1 s of it lost"},
-        "r ended after 12,340 steps in 8 s, 1 s of it lost",
+        {"name": "r", "steps": 12_340, "took_s": 8.0, "lost": "1 s lost"},
+        "r ended after 12,340 steps in 8 s, 1 s lost",
     ),
     ("run-ended-early", {"name": "r", "how": "crashed"}, "r crashed"),
     (

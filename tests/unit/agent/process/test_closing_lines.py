@@ -20,7 +20,7 @@ def leave(folder: Path, closing: Closing) -> Path:
 
 
 FOUND = Closing(
-    lost="41 min 0 s (33 %) of it lost",
+    lost="41 min 0 s (33 %) lost",
     lines=["36 min: Training waits."],
     advice="Raise num_workers 2 → 6",
     link="http://here/#/runs/r",
@@ -32,7 +32,7 @@ def test_steps_time_lost_and_what_to_change(tmp_path: Path, capsys: pytest.Captu
     leave(tmp_path, FOUND)
     say_closing(tmp_path, "resnet", 12340, 7380.0)
     assert capsys.readouterr().err == (
-        "loaderwatch: resnet ended after 12,340 steps in 2 h 3 min, 41 min 0 s (33 %) of it lost\n"
+        "loaderwatch: resnet ended after 12,340 steps in 2 h 3 min, 41 min 0 s (33 %) lost\n"
         "loaderwatch:   36 min: Training waits.\n"
         "loaderwatch:   change first: Raise num_workers 2 → 6 — http://here/#/runs/r\n"
     )
@@ -41,13 +41,13 @@ def test_steps_time_lost_and_what_to_change(tmp_path: Path, capsys: pytest.Captu
 def test_nothing_found_is_one_line_and_none_of_a_trial(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    leave(tmp_path, Closing(lost="next to nothing of it lost", link="http://here/"))
+    leave(tmp_path, Closing(lost="almost no time lost", link="http://here/"))
     say_closing(tmp_path, "r", 1, 29.0)
     assert capsys.readouterr().err == ""
     assert not (tmp_path / CLOSED_NAME).exists()
     say_closing(tmp_path, "r", 1, 42.0)
     assert capsys.readouterr().err == (
-        "loaderwatch: r ended after 1 step in 42 s, next to nothing of it lost — http://here/\n"
+        "loaderwatch: r ended after 1 step in 42 s, almost no time lost — http://here/\n"
     )
 
 
@@ -88,13 +88,13 @@ def test_after_a_crash_the_last_line_says_what_happened_and_gives_no_other_advic
     leave(tmp_path, FOUND)
     say_closing(tmp_path, "resnet", 127, 80.0, ENDED)
     assert capsys.readouterr().err == (
-        "loaderwatch: resnet ended after 127 steps in 80 s, 41 min 0 s (33 %) of it lost\n"
+        "loaderwatch: resnet ended after 127 steps in 80 s, 41 min 0 s (33 %) lost\n"
         "loaderwatch:   36 min: Training waits.\n"
         f"loaderwatch: resnet {ENDED} — http://here/#/runs/r\n"
     )
 
 
-@pytest.mark.parametrize("said", [None, Closing(lost="next to nothing of it lost", link="http://here/")])
+@pytest.mark.parametrize("said", [None, Closing(lost="almost no time lost", link="http://here/")])
 def test_a_crash_is_told_of_a_trial_and_without_a_server(
     said: Closing | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

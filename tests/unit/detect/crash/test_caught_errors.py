@@ -50,8 +50,7 @@ def test_a_script_that_tries_again_for_ever_is_told(
     (finding,) = caught(rank)
     assert (finding.scenario, finding.severity) == (scenario, "critical")
     assert (
-        finding.title
-        == f"Training gets no further: {says}, and the script catches the error and tries again."
+        finding.title == f"Training makes no progress: {says}; the script catches the error and tries again."
     )
     assert finding.lost_s == pytest.approx((5 - 1) * EVERY_S, abs=1.0)
 
@@ -59,7 +58,7 @@ def test_a_script_that_tries_again_for_ever_is_told(
 def test_passes_that_each_give_some_steps_are_a_warning() -> None:
     (finding,) = caught(failing(5, EndedBy.LEFT_AFTER_DEATH, steps=20))
     assert (finding.scenario, finding.severity, finding.lost_s) == ("S37", "warning", None)
-    assert "goes on after errors" in finding.title
+    assert "skips data after errors" in finding.title
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal:
 @pytest.mark.parametrize(
     ("text", "scenario", "says"),
     [
-        (WORKER + "Killed. ", "S37", "nine times of ten"),
+        (WORKER + "Killed. ", "S37", "usually comes from the kernel's out-of-memory killer"),
         (WORKER + "Segmentation fault. ", "S37", "Segmentation fault"),
         (
             WORKER + "Bus error. It is possible that dataloader's workers are out of shared memory.",
@@ -91,7 +91,7 @@ def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> No
     (finding,) = detect(RunEvidence(window))
     assert (finding.scenario, finding.severity) == (scenario, "critical")
     assert finding.title == (
-        "Training died because a disk is full: what it saved could not be written."
+        "Training died because a disk is full and a file could not be written."
         if scenario == "S56"
         else "Training died because /dev/shm is full."
     )
@@ -139,8 +139,9 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
         (
             WORKER + "Real-time signal 18. ",
             "sample 7 took longer than its loader's sample_timeout in worker 1 (pid 77)",
-            "The sample could not be interrupted, so its worker was ended: it was in code that does not"
-            " return to Python, or in one that catches everything. The line stands in the job's log.",
+            "The sample could not be interrupted, so loaderwatch ended its worker. The worker was in"
+            " code that does not return to Python, or that catches every exception."
+            " The job's log has the line.",
         ),
     ],
 )
@@ -158,7 +159,7 @@ def test_the_kernel_says_it_was_memory(text: str | None) -> None:
     rows = [{"oom_kills": 3.0}] * 4 + [{"oom_kills": 4.0}]
     (finding,) = detect(RunEvidence(run(dead(text), host_rows=rows)))
     assert finding.scenario == "S37"
-    assert "out of memory" in finding.title
+    assert "was killed: out of memory" in finding.title
     assert {item.label: item.value for item in finding.evidence}["out-of-memory kills"] == 1
 
 
@@ -262,7 +263,7 @@ def test_a_worker_that_vanishes_in_its_first_batch_was_killed(method: str) -> No
     text = "uncaught RuntimeError: DataLoader worker (pid(s) 200, 201) exited unexpectedly"
     (finding,) = detect(RunEvidence(run(started(text, start_method=method))))
     assert (finding.scenario, finding.worker, finding.pid) == ("S37", 0, 200)
-    assert "worker 0 (pid 200) ended all at once" in finding.title
+    assert "worker 0 (pid 200) ended suddenly" in finding.title
     (finding,) = detect(RunEvidence(run(started(text, start_method=method), host=PLENTY)))
     assert "45 GB of the host's 64 GB were free" in finding.cause
     assert "memory" not in finding.advice
@@ -290,7 +291,7 @@ def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
         finding.title
         == "Training died because worker 1 (pid 201) crashed (Segmentation fault) in dataset[3210]."
     )
-    assert finding.advice.startswith("Read dataset[3210] alone with num_workers=0")
+    assert finding.advice.startswith("Read dataset[3210] alone, with num_workers=0")
 
 
 def test_a_worker_killed_while_it_handed_over_a_batch_is_named() -> None:
@@ -335,7 +336,7 @@ def test_with_plenty_of_memory_free_somebody_else_did_it() -> None:
         1, "fetch", 0.1, sample_age=0.1, sample_index=333, alive=False
     )
     (finding,) = detect(RunEvidence(run(builder, host=PLENTY | {"memory_limit_hits": 2.0})))
-    assert finding.cause.startswith("Somebody or something else")
+    assert finding.cause.startswith("A person or a program sent SIGKILL")
     assert "45 GB of the host's 64 GB were free" in finding.cause
     assert "; the control group never reached its limit." in finding.cause
     assert "It was reading dataset[333]." in finding.cause
@@ -353,7 +354,7 @@ def test_with_plenty_of_memory_free_somebody_else_did_it() -> None:
         ),
         (
             [PLENTY | {"memory_limit_bytes": 8e9, "memory_used_bytes": 7.9e9}],
-            "used 7.9 GB of the 8.0 GB it may",
+            "used 7.9 GB of 8.0 GB allowed",
         ),
     ],
 )
@@ -361,7 +362,7 @@ def test_where_memory_was_short_the_figure_is_part_of_the_sentence(
     rows: list[dict[str, float]], says: str
 ) -> None:
     (finding,) = detect(RunEvidence(run(dead(KILLED), host_rows=rows)))
-    assert "nine times of ten" in finding.cause
+    assert "usually comes from the kernel's out-of-memory killer" in finding.cause
     assert says in finding.cause
     assert "give the job more memory" in finding.advice
 
@@ -386,7 +387,7 @@ def test_descriptors_are_counted_every_five_seconds() -> None:
         builder.process(worker=0, pid=200, cpu=0.5, fds=fds, fd_limit=300, t_ns=at_ns)
     (finding,) = [one for one in detect(RunEvidence(run(builder))) if one.code == "crashed"]
     assert (finding.scenario, finding.worker) == ("S40", 0)
-    assert "It last had 255 of 300 open" in finding.cause
+    assert "The worker last had 255 of 300 descriptors open" in finding.cause
 
 
 @pytest.mark.parametrize(("fds", "told"), [(295.0, True), (120.0, False)])
@@ -399,7 +400,7 @@ def test_a_worker_that_could_open_no_more(fds: float, told: bool) -> None:
     assert [finding.worker for finding in found] == ([1] if told else [])
     if told:
         assert found[0].title == "Training died because worker 1 ran out of file descriptors."
-        assert "It last had 295 of 300 open" in found[0].cause
+        assert "The worker last had 295 of 300 descriptors open" in found[0].cause
 
 
 AT = Call(file="/home/me/project/data.py", function="__getitem__", line=12)

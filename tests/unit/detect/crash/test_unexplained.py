@@ -59,7 +59,7 @@ def test_when_and_where_it_died(facts: dict[str, Any], where: str) -> None:
     assert verdict.title == said
     assert verdict.severity == "critical"
     assert "dmesg" in verdict.advice
-    assert "50 GB of the host's 64 GB were free, it held 3.0 GB itself" in verdict.advice
+    assert "50 GB of the host's 64 GB were free, the process used 3.0 GB" in verdict.advice
 
 
 def _epochs(ended_by: EndedBy, *, loader: int = 0, in_iter: bool = False) -> dict[str, dict[str, bytes]]:
@@ -164,7 +164,7 @@ def test_a_stop_is_said_as_a_stop_and_no_memory_is_blamed(
     verdict = _verdict(spans=[open_span], free=free, **facts)
     assert verdict.title == f"Stopped by {by} in step 127 of epoch 2, while waiting for data."
     assert verdict.severity == "info"
-    assert verdict.advice.endswith("nothing failed.")
+    assert verdict.advice.endswith("Nothing failed.")
     assert not any(word in verdict.advice.lower() for word in ("memory", "dmesg", "gb"))
 
 
@@ -221,10 +221,10 @@ def test_short_memory_and_a_worker_that_died_are_said_first() -> None:
         span(0, T0, worker=1, phase="fetch", alive=False),
     ]
     advice = _verdict(spans=spans, free=1e9).advice
-    assert advice.startswith("Worker 1 (pid 1020) died before it")
+    assert advice.startswith("Find out what ended worker 1 (pid 1020), which died before this process.")
     assert "Memory was short: 1.0 GB of the host's 64 GB were free" in advice
     ended_together = [spans[0], spans[2]]
-    assert "died before it" not in _verdict(spans=ended_together).advice
+    assert "died before this process" not in _verdict(spans=ended_together).advice
 
 
 def test_a_detector_that_knows_why_has_the_word() -> None:
@@ -269,7 +269,7 @@ def test_a_run_that_hung_until_it_died_is_told_as_a_hang(
     assert verdict.title.startswith(hang.title) is hung_to_the_end
     assert (verdict.finding_id == "run-1.1") is hung_to_the_end
     if hung_to_the_end:
-        assert "The training process (pid 1000) ended at" in verdict.title
+        assert "The training process (pid 1000) hung until it ended at" in verdict.title
         assert verdict.advice == hang.advice
 
 

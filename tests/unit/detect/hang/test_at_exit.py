@@ -72,8 +72,8 @@ def test_a_thread_that_does_not_end_is_named_with_its_line() -> None:
     finding = only(ends(JOINS_THREAD))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
     assert finding.title == (
-        "The script is over, but its process does not end: for 95 s it has waited for a thread that does not"
-        " end, at train.py:21 in upload_metrics."
+        "The script has finished, but its process has not exited for 95 s: it waits for a thread, which is at"
+        " train.py:21 in upload_metrics."
     )
     assert "daemon=True" in finding.advice
     assert "loader" not in finding.title
@@ -86,7 +86,7 @@ def test_of_several_threads_nobody_knows_which_it_is() -> None:
         .split("Current")[0]
     )
     assert (
-        "for a thread that does not end; its threads stand at train.py:30 in upload_metrics and train.py:21"
+        "it waits for a thread; its threads are at train.py:30 in upload_metrics and train.py:21"
         " in upload_metrics." in only(ends(other + JOINS_THREAD)).title
     )
 
@@ -120,7 +120,7 @@ def test_where_nobody_knows_it_is_a_warning(text: str) -> None:
 def test_a_child_that_does_not_end() -> None:
     finding = only(ends(JOINS_CHILD, wchan="do_wait"))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
-    assert "it has waited for a child process that does not end." in finding.title
+    assert finding.title.endswith("has not exited for 95 s: it waits for a child process.")
 
 
 def test_a_worker_that_does_not_end_is_the_loaders() -> None:
@@ -132,7 +132,7 @@ def test_a_worker_that_does_not_end_is_the_loaders() -> None:
     assert (finding.scenario, finding.severity, finding.worker, finding.pid) == ("S36", "critical", 1, 201)
     assert finding.sample_indices == [7]
     assert (
-        "waited for worker 1 (pid 201) of train_loader, which does not end: it is in dataset[7] at data.py:42"
+        "has not exited for 95 s: worker 1 (pid 201) of train_loader is still in dataset[7] at data.py:42"
         " in load_image" in finding.title
     )
     assert "SIGTERM" in finding.advice
@@ -143,7 +143,7 @@ def test_a_function_that_runs_at_exit() -> None:
     finding = only(ends(HANDLER, wchan="sk_wait_data"))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
     assert (
-        "has stood at train.py:12 in send_report, waiting for the network or a pipe that never answers"
+        "it is at train.py:12 in send_report, waiting for the network or a pipe that never answers"
         in finding.title
     )
 
@@ -156,7 +156,7 @@ NATIVE = (
 def test_native_code_that_runs_when_python_is_taken_down() -> None:
     finding = only(ends(NATIVE))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
-    assert "for 95 s it has stood in native code of a library, waiting for a lock" in finding.title
+    assert "for 95 s: it is in native code of a library, waiting for a lock" in finding.title
     assert "gdb -p 100" in finding.advice
 
 
@@ -171,17 +171,18 @@ def test_a_rank_whose_script_goes_on_is_what_the_others_wait_for(over: bool, sev
     assert finding.severity == severity
     if over:
         assert finding.title.startswith(
-            "Rank 1 has stood still at train.py:61 in write_results for 90 s, waiting for a file"
+            "Rank 1 has made no progress at train.py:61 in write_results for 90 s, waiting for a file"
         )
         assert {one.label: one.value for one in finding.evidence}["limit learned for this phase"] == 90.0
-        assert "The script of rank 0 is over, and its process does not end either." in finding.cause
+        either = "The process of rank 0 does not exit either, although its script has finished."
+        assert either in finding.cause
 
 
 @pytest.mark.parametrize(("text", "wchan"), [(DEEP, "sk_wait_data"), (stacks.SOCKET, "sk_wait_data")])
 def test_a_script_that_goes_on_is_not_at_its_end(text: str, wchan: str) -> None:
     """The outermost frame of a deep stack is not written."""
     for finding in detect(RunEvidence(run(ends(text, 400.0, wchan=wchan)))):
-        assert "is over" not in finding.title
+        assert "has finished" not in finding.title
 
 
 def test_one_that_sleeps_or_polls_is_a_remark() -> None:
@@ -194,7 +195,7 @@ def test_of_several_ranks_the_one_is_named() -> None:
     other = trained(1, 2).open("outside", 95.0)
     builder.world_size, other.state = 2, "finished"
     (finding,) = detect(RunEvidence(run(builder, other)))
-    assert finding.title.startswith("The script of rank 0 is over")
+    assert finding.title.startswith("The script of rank 0 has finished, but its process has not exited")
     assert finding.severity == "critical"
 
 
@@ -205,8 +206,8 @@ def test_others_wait_for_a_rank_that_does_not_end() -> None:
     other.stack(-1, 101, stacks.main_in("barrier")).half_a_minute()
     (finding,) = detect(RunEvidence(run(builder, other)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S53", 0, "critical")
-    assert "Rank 1 waits in `barrier` at train.py:61 in train_epoch for rank 0" in finding.title
-    assert "the end of Python" in finding.title
+    assert finding.title.startswith("Rank 0 has been stuck at Python's exit (waiting for threads and child")
+    assert finding.title.endswith("; rank 1 waits for rank 0 in `barrier` at train.py:61 in train_epoch.")
 
 
 def test_a_collective_with_a_rank_that_has_ended() -> None:
@@ -216,9 +217,8 @@ def test_a_collective_with_a_rank_that_has_ended() -> None:
     gone.state = "finished"
     (finding,) = detect(RunEvidence(run(gone, waits)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S45", 1, "critical")
-    assert (
-        finding.title == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0,"
-        " which has ended."
+    assert finding.title == (
+        "Rank 0 has exited; rank 1 waits for rank 0 in `destroy_process_group` at train.py:61 in train_epoch."
     )
     window = run(gone, waits)
     item = stuck(window.ranks[1], Limits())

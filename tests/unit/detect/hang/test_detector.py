@@ -59,7 +59,7 @@ def blocked(age: float = 47.0, **worker: Any) -> RankBuilder:
         ("S", "locks_lock_inode_wait", "S36", "a file lock that another process holds"),
         ("S", "do_wait", "S36", "a child process that does not end"),
         ("S", "hrtimer_nanosleep", "S36", "asleep in its own code"),
-        ("S", None, "S36", "never answers"),
+        ("S", None, "S36", "an answer that never comes"),
         ("T", "do_signal_stop", "S36", "stopped by a signal"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_worker_that_waits_on_a_queue_waits_for_no_lock() -> None:
     )
     finding = only(run(blocked(os_state="S", wchan="futex_do_wait").stack(1, 201, pool)))
     assert finding.scenario == "S35"
-    assert "waiting on a queue that nobody fills" in finding.title
+    assert "waiting for a queue that stays empty" in finding.title
     assert "finally" in finding.advice
 
 
@@ -203,7 +203,7 @@ def test_the_other_ranks_that_wait_are_part_of_it() -> None:
         row["rank"] = 1
     finding = only(run(victim, culprit))
     assert (finding.scenario, finding.rank, finding.worker) == ("S36", 1, 1)
-    assert "Rank 0 waits for it" in finding.cause
+    assert "Rank 0 waits for this rank" in finding.cause
 
 
 def test_a_hang_hides_the_slow_loader_that_it_looks_like() -> None:
@@ -254,7 +254,7 @@ class TestStorageThatDoesNotAnswer:
         finding = only(waits(60.0))
         assert (finding.scenario, finding.severity) == (scenario, "critical")
         assert "storage that does not answer (rpc_wait_bit_killable)" in finding.title
-        assert "takes no signal" in finding.cause
+        assert "does not react to signals" in finding.cause
         assert finding.stacks == []
 
     def test_with_a_stack_of_another_thread(self) -> None:
@@ -262,11 +262,11 @@ class TestStorageThatDoesNotAnswer:
         finding = only(run(in_kernel(builder)))
         assert (finding.scenario, finding.severity) == ("S52", "critical")
         assert "at train.py:61 in save" in finding.title
-        assert "takes no signal" not in finding.cause
+        assert "does not react to signals" not in finding.cause
 
     def test_another_kernel_function_is_named_and_not_called_storage(self) -> None:
         finding = only(run(in_kernel(trained().open("step", 10.0), wchan="kernel_clone")))
-        assert "in an uninterruptible wait in the kernel (kernel_clone)" in finding.title
+        assert "in an uninterruptible kernel wait (kernel_clone)" in finding.title
         assert "storage" not in finding.title
 
     def test_before_the_first_batch_and_after_the_last(self) -> None:
@@ -313,8 +313,8 @@ class TestStuckInItsOwnCode:
         builder.loaders[0] = loader(reader="fill", reader_error="OSError")
         finding = only(run(builder))
         assert (finding.scenario, finding.severity) == ("S41", "critical")
-        assert "fill, which read train_loader, by OSError" in finding.title
-        assert "not the cause" not in finding.title
+        assert "thread fill, which reads train_loader, died of OSError" in finding.title
+        assert "not the data loader" not in finding.title
 
     @pytest.mark.parametrize(
         ("error", "in_lock", "scenario", "clears"),
@@ -330,8 +330,9 @@ class TestStuckInItsOwnCode:
         builder.helpers["lock_wait"] = in_lock
         finding = only(run(builder.half_a_minute()))
         assert (finding.scenario, finding.severity) == (scenario, "critical")
-        assert ("the data loader is not the cause" in finding.title) is clears
-        assert ("fill, which read train_loader, by OSError" in finding.title) is (scenario == "S41")
+        assert ("; not the data loader" in finding.title) is clears
+        names = "thread fill, which reads train_loader, died of OSError" in finding.title
+        assert names is (scenario == "S41")
 
     @pytest.mark.parametrize(
         ("error", "asleep", "state"),
@@ -355,7 +356,7 @@ class TestStuckInItsOwnCode:
             return
         (finding,) = found
         assert (finding.scenario, finding.severity) == ("S41", "critical")
-        assert "fill, which read train_loader, by OSError" in finding.title
+        assert "thread fill, which reads train_loader, died of OSError" in finding.title
 
     @pytest.mark.parametrize(
         ("wchan", "severity"),
@@ -377,16 +378,16 @@ class TestStuckInItsOwnCode:
         assert not detect(RunEvidence(started(200.0)))
         (finding,) = detect(RunEvidence(started(300.0)))
         assert (finding.scenario, finding.severity) == ("S53", severity)
-        assert "has not asked its loader for a first batch" in finding.cause
+        assert "has not yet asked its loader for the first batch" in finding.cause
 
     def test_between_two_epochs(self) -> None:
         finding = only(run(between_passes(10.0).half_a_minute()))
         assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
         assert finding.title == (
-            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody"
-            " releases (futex_wait_queue); the data loader is not the cause."
+            "Training has made no progress at train.py:61 in main for 40 s, waiting for a lock that is never"
+            " released (futex_wait_queue); not the data loader."
         )
-        assert "in a loop that comes to the loader again" in finding.cause
+        assert "its loop returns to the loader" in finding.cause
         assert "DataLoader" not in finding.advice
 
     @pytest.mark.parametrize(("age", "told"), [(50.0, False), (70.0, True)])
@@ -397,17 +398,17 @@ class TestStuckInItsOwnCode:
         builder = between_passes(10.0, stacks.QUEUE)
         builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
         finding = only(run(builder.half_a_minute()))
-        assert "and the loop waits on a queue that nobody fills; the data loader" in finding.title
-        assert "The thread that fills the queue" in finding.advice
+        assert ", because its queue stays empty; not the data loader." in finding.title
+        assert "the thread that fills the queue" in finding.advice
 
     @pytest.mark.parametrize(
         ("text", "because", "advice"),
         [
-            (stacks.POOL, "a pool of processes or threads that gives no sign;", "BrokenProcessPool"),
+            (stacks.POOL, "a pool of processes or threads that does not answer;", "BrokenProcessPool"),
             (
                 stacks.FUTURE,
-                "a future that gives no sign; its threads stand at train.py:83 in encode;",
-                "an executor of its own",
+                "a future that does not complete; its threads are at train.py:83 in encode;",
+                "a second executor",
             ),
         ],
     )
@@ -425,7 +426,7 @@ class TestStuckInItsOwnCode:
             builder.step(0.001, 0.05)
         builder.open("wait", 10.0, batch=30, wchan="futex_do_wait", os_state="S")
         finding = only(run(builder.stack(-1, 100, stacks.FUTURE).half_a_minute()))
-        assert "waiting for a future that gives no sign; its threads stand at train.py:83" in finding.title
+        assert "waiting for a future that does not complete; its threads are at train.py:83" in finding.title
 
     @pytest.mark.parametrize(
         ("phase", "text", "told"),
@@ -448,10 +449,10 @@ class TestStuckInItsOwnCode:
         assert bool(found) is told
         for finding in found:
             assert finding.title == (
-                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn,"
-                " and computes there; the data loader is not the cause."
+                "Training has been in one optimizer step for 40 s, at train.py:47 in loss_fn,"
+                " still computing; not the data loader."
             )
-            assert "99 % of its steps end within 50 ms" in finding.cause
+            assert "99 % of the optimizer steps end within 50 ms" in finding.cause
             assert "isfinite" in finding.advice
 
     @pytest.mark.parametrize("phase", ["step", "outside"])
@@ -463,9 +464,9 @@ class TestStuckInItsOwnCode:
             builder.stack(-1, 100, stacks.EVENT)
         finding = only(run(builder.half_a_minute()))
         assert finding.severity == "critical"
-        assert "for 40 s, waiting for another thread of its own that gives no sign" in finding.title
+        assert "for 40 s, waiting for another of its threads, which does not answer" in finding.title
         assert "lock" not in finding.title
-        assert "look for its exception in the job's log" in finding.advice
+        assert "Look in the job's log for an exception of that thread" in finding.advice
 
     def test_gaps_are_learned(self) -> None:
         builder = between_passes(5.0)
@@ -482,8 +483,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(builder.half_a_minute(written_per_s=0.0)))
         assert (finding.scenario, finding.severity) == ("S52", "critical")
         assert finding.title == (
-            "A save hangs at train.py:61 in save: nothing has been written for 40 s,"
-            " opening a named pipe whose other end nobody opens (wait_for_partner)."
+            "A save hangs at train.py:61 in save: no data written for 40 s,"
+            " opening a named pipe that no other process opens (wait_for_partner)."
         )
         assert "ls -l /proc/100/fd" in finding.advice
 
@@ -595,8 +596,7 @@ class TestNotHung:
         (finding,) = detect(RunEvidence(run(outside(4000.0))))
         assert (finding.scenario, finding.severity) == ("S53", "info")
         assert finding.title == (
-            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the"
-            " cause."
+            "Training has made no progress at train.py:61 in report for 66 min 40 s; not the data loader."
         )
         assert "outside its training loops" in finding.cause
 
@@ -709,7 +709,7 @@ class TestNotHung:
             builder.stack(-1, 100, text)
             (finding,) = detect(RunEvidence(run(builder.half_a_minute(cpu=0.9))))
             assert (finding.severity, finding.rank) == ("warning", 0)
-            assert "computes or reads there" in finding.title
+            assert "still computing or reading" in finding.title
             assert "uses no CPU" not in finding.cause
 
     @pytest.mark.parametrize(("busy", "told"), [(0.01, True), (0.2, False)])
@@ -718,7 +718,7 @@ class TestNotHung:
         builder = trained().open("step", 10.0).stack(-1, 100, stacks.COMPILING)
         found = hangs(run(builder.half_a_minute(), busy=busy, host_rows=[{}] * 10))
         assert bool(found) is told
-        assert not found or "nobody compiles" in found[0].cause
+        assert not found or "no compiler on this host uses the CPU" in found[0].cause
 
     @pytest.mark.parametrize(("children", "told"), [(0.0, True), (0.4, False)])
     def test_a_compiler_of_ones_own_on_a_busy_host(self, children: float, told: bool) -> None:
@@ -752,7 +752,7 @@ class TestNotHung:
         builder.stack(-1, 100, stacks.main_in(user="hard_examples"))
         builder.helpers = {"children_ended": ended, "children_cpu_ratio": 0.0, "children_switches_per_s": 0.0}
         finding = only(run(builder.half_a_minute()))
-        assert ("1 process that it started has ended" in finding.cause) is named
+        assert ("1 child process has ended" in finding.cause) is named
         assert ("is_alive()" in finding.advice) is named
 
     def test_a_save_that_polls(self) -> None:
@@ -830,7 +830,7 @@ class TestNotHung:
         builder.phase_names = ["upload"]
         (finding,) = detect(RunEvidence(run(builder.open("user", 400.0, phase_name="upload"))))
         assert (finding.scenario, finding.severity) == ("S26", "info")
-        assert 'still in its phase "upload" for' in finding.title
+        assert 'Training has made no progress in its phase "upload" for' in finding.title
 
     def test_the_first_step(self) -> None:
         """N03: compiling takes minutes."""

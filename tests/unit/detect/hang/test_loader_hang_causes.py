@@ -129,4 +129,4 @@ def test_a_queue_that_stays_empty_names_the_loader_that_fills_it() -> None:
     builder.open("step", 40.0, os_state="S", wchan="futex_wait_queue").stack(-1, 100, stacks.QUEUE)
     (finding,) = detect(RunEvidence(run(builder.half_a_minute())))
     assert finding.scenario == "S41"
-    assert "a queue that nobody fills: fill, which reads train_loader, brings nothing" in finding.title
+    assert "its queue stays empty: thread fill, which reads train_loader, delivers nothing" in finding.title

@@ -129,7 +129,8 @@ def test_who_stands_where_is_one_sentence() -> None:
     missing = without_line(positions)
     assert missing is not None
     assert (
-        say(replace(missing, part="cause")) == "No stack of rank 0 could be taken, so the line is not known."
+        say(replace(missing, part="cause"))
+        == "No stack of rank 0 could be taken, so its line of code is not known."
     )
 
 

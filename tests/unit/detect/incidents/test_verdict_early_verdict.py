@@ -39,8 +39,8 @@ def test_a_wait_of_an_evaluation_names_its_loader() -> None:
     rank = trained().open("wait", 4.0, loader=1, batch=7, awaited_worker=1)
     rank.worker(1, "fetch", 4.0, loader=1, sample_index=77)
     assert said(rank) == (
-        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is in dataset[77];"
-        " watching whether it comes."
+        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is reading dataset[77];"
+        " longer than usual, not yet an alert."
     )
 
 
@@ -48,17 +48,18 @@ def test_a_wait_of_an_evaluation_names_its_loader() -> None:
     ("phase", "fields", "where"),
     [
         ("iter", {"loader": 1}, "in iter() of val_loader"),
-        ("teardown", {"loader": 0}, "ending its pass over train_loader"),
-        ("forward", {"loader": 1, "batch": 3}, "at work with batch 3 of val_loader"),
+        ("teardown", {"loader": 0}, "at the end of an epoch of train_loader"),
+        ("forward", {"loader": 1, "batch": 3}, "busy with batch 3 of val_loader"),
         ("step", {"loader": 0, "step": 31}, "in step 31"),
-        ("outside", {}, "outside its loops"),
+        ("outside", {}, "outside its training loops"),
     ],
 )
 def test_every_phase_is_told_within_seconds(phase: str, fields: dict[str, int], where: str) -> None:
     stack = stacks.main_in("barrier") if phase == "outside" else stacks.main_in()
     rank = trained().open(phase, 4.0, **fields).stack(-1, 100, stack)  # type: ignore[arg-type]
     assert said(rank) == (
-        f"Training has been {where} for 4.0 s, at train.py:61 in train_epoch; watching whether it goes on."
+        f"Training has been {where} for 4.0 s, at train.py:61 in train_epoch;"
+        " longer than usual, not yet an alert."
     )
     assert said(trained().open(phase, 2.5, **fields)) is None  # type: ignore[arg-type]
 
@@ -71,7 +72,8 @@ def test_a_step_that_calls_the_model_again_and_again_is_as_old_as_it_is() -> Non
     rank.stack(-1, 100, stacks.main_in())
     rank.open("forward", 0.01, loader=0, step=31, step_since_ns=began_ns)
     assert said(rank) == (
-        "Training has been in step 31 for 7.0 s, at train.py:61 in train_epoch; watching whether it goes on."
+        "Training has been in step 31 for 7.0 s, at train.py:61 in train_epoch;"
+        " longer than usual, not yet an alert."
     )
 
 
@@ -80,7 +82,9 @@ def test_a_phase_of_the_users_is_told_by_its_name() -> None:
     rank.phase_names = ["checkpoint"]
     rank.add("phases", name=0, duration_ns=int(1.0 * S), request_ns=rank.now_ns - 5 * S)
     rank.open("user", 4.0, phase_name="checkpoint")
-    assert said(rank) == "Training has been in its phase 'checkpoint' for 4.0 s; watching whether it goes on."
+    assert said(rank) == (
+        "Training has been in its phase 'checkpoint' for 4.0 s; longer than usual, not yet an alert."
+    )
 
 
 def test_start_up_and_exit_are_told_where_ranks_meet() -> None:

@@ -186,8 +186,8 @@ def test_a_queue_that_nobody_fills_any_more() -> None:
     builder.stack(-1, 100, in_loop)
     (finding,) = told(builder)
     assert (finding.scenario, finding.code, finding.severity) == ("S41", "hung", "critical")
-    assert "the data loader is not the cause" not in finding.title
-    assert "It is between two steps of its optimizer." in finding.cause
+    assert "not the data loader" not in finding.title
+    assert "It is between two optimizer steps." in finding.cause
     limit = next(each.value for each in finding.evidence if each.label == "limit learned for this phase")
     assert limit == 30.0
 
@@ -199,7 +199,7 @@ def test_once_a_loader_trains_it_is_between_two_passes() -> None:
     builder.open("outside", 12.0, os_state="S").stack(-1, 100, stacks.main_in(user="main"))
     verdict = watched(run(builder))
     assert verdict is not None
-    assert verdict.title.startswith("Training has been between two passes over its loader for 12 s")
+    assert verdict.title.startswith("Training has been between two epochs of its loader for 12 s")
 
 
 def test_what_goes_on_is_watched_from_the_first_seconds() -> None:
@@ -208,5 +208,6 @@ def test_what_goes_on_is_watched_from_the_first_seconds() -> None:
     verdict = watched(run(builder))
     assert verdict is not None
     assert verdict.title == (
-        "Training has been between two steps for 6.0 s, at train.py:61 in main; watching whether it goes on."
+        "Training has been between two steps for 6.0 s, at train.py:61 in main;"
+        " longer than usual, not yet an alert."
     )

@@ -217,7 +217,7 @@ def test_a_wait_that_goes_on_says_nothing_of_samples_until_it_ends() -> None:
     builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)
     builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
     assert detect(RunEvidence(run(builder))) == []
-    assert "worker 1 is in dataset[77]" in verdict_now(run(builder), []).title
+    assert "worker 1 is reading dataset[77]" in verdict_now(run(builder), []).title
 
 
 def bursts(

@@ -144,4 +144,4 @@ def test_the_share_that_is_told_is_that_of_the_run() -> None:
 def test_the_verdict_watches_no_share_that_the_run_does_not_lose() -> None:
     """A sixth of each step is data wait, and a twelfth of the time."""
     window = run(plays_and_trains(wait=0.006))
-    assert verdict_now(window, []).title.startswith("Healthy: data wait takes 17 % of each step")
+    assert verdict_now(window, []).title.startswith("Healthy: data wait takes 17 % of each iteration")

@@ -42,7 +42,7 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
         found("A sample is slow.", 200.0),
     ]
     closing = closing_of(summary(lost_s=2400.0), all_of_it, 7200.0, "http://x")
-    assert closing.lost == "40 min 0 s (33 %) of it lost (some of it counts twice below)"
+    assert closing.lost == "40 min 0 s (33 %) lost (the items below overlap)"
     assert closing.lines == [
         "30 min 0 s: Rank 0 hung.",
         "10 min 0 s: The loop waits.",
@@ -57,7 +57,7 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
     assert told.kind == "warning"
     assert told.title == "Finished: resnet, 12,340 steps in 2 h 0 min"
     assert told.body.startswith(
-        "40 min 0 s (33 %) of it lost (some of it counts twice below).\n30 min 0 s: Rank 0 hung.\n"
+        "40 min 0 s (33 %) lost (the items below overlap).\n30 min 0 s: Rank 0 hung.\n"
     )
     assert told.body.endswith(f"\nchange first: {closing.advice}\n\nhttp://x/#/runs/resnet-1")
 
@@ -66,25 +66,23 @@ def test_what_does_not_overlap_is_not_said_to() -> None:
     closing = closing_of(
         summary(lost_s=2400.0), [found("A.", 1800.0), found("B.", 600.0)], 7200.0, "http://x"
     )
-    assert closing.lost == "40 min 0 s (33 %) of it lost"
+    assert closing.lost == "40 min 0 s (33 %) lost"
     closing = closing_of(summary(lost_s=1700.0), [found("A.", 1800.0)], 7200.0, "http://x")
-    assert closing.lost == "28 min 20 s (24 %) of it lost"
+    assert closing.lost == "28 min 20 s (24 %) lost"
 
 
 def test_nothing_lost_is_said_as_that() -> None:
     closing = closing_of(summary(lost_s=2.5), [found("A remark.", 2.0, "info")], 600.0, "http://x")
     assert (closing.lines, closing.found) == ([], False)
-    assert closing.lost == "next to nothing of it lost to waiting for data (2.5 s)"
+    assert closing.lost == "almost no time lost to data wait (2.5 s)"
     told = summary_message(summary(lost_s=2.5), closing, 600.0)
     assert told.kind == "info"
-    assert told.body == (
-        "Next to nothing of it lost to waiting for data (2.5 s).\n\nhttp://x/#/runs/resnet-1"
-    )
+    assert told.body == ("Almost no time lost to data wait (2.5 s).\n\nhttp://x/#/runs/resnet-1")
 
 
 def test_what_no_finding_explains_is_not_explained() -> None:
     closing = closing_of(summary(lost_s=60.0), [], 600.0, "http://x")
-    assert closing.lost == "60 s (10 %) of it lost to waiting for data, without one cause that stands out"
+    assert closing.lost == "60 s (10 %) lost to data wait, without one main cause"
     assert closing.lines == []
 
 
@@ -96,7 +94,7 @@ def test_a_crash_says_what_it_was() -> None:
     assert (closing.lines, closing.advice) == ([], "Read the traceback")
     told = summary_message(run, closing, 0.0)
     assert told.title == "Crashed: resnet, 12,340 steps in 0.0 ms"
-    assert told.body.startswith("It crashed.\n\nNext to nothing of it lost")
+    assert told.body.startswith("It crashed.\n\nAlmost no time lost")
 
 
 def test_a_run_that_somebody_stopped_has_not_crashed() -> None:
@@ -117,7 +115,7 @@ def test_a_run_that_somebody_stopped_has_not_crashed() -> None:
 def test_a_run_that_fell_silent() -> None:
     closing = closing_of(summary("lost"), [], 60.0, "http://x")
     assert summary_message(summary("lost", steps=1), closing, 60.0).title == (
-        "Not heard of any more: resnet, 1 step in 60 s"
+        "Contact lost: resnet, 1 step in 60 s"
     )
 
 

@@ -54,7 +54,7 @@ def died(*others: Folded) -> Announcement:
 def test_the_line_in_the_terminal_says_how_long_before_it_was_warned() -> None:
     told = died(folded("/dev/shm is too small.", 24.0), folded("It waits.", None))
     assert notice(told, "run-1", "http://x") == (
-        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s before) — Give the"
+        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s earlier) — Give the"
         " container more. Or less — http://x/#/runs/run-1"
     )
     assert "warned" not in notice(died(folded("It waits.", None)), "run-1", "http://x")
@@ -97,7 +97,7 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
 def test_a_message_lists_what_else_was_seen() -> None:
     told = died(folded("/dev/shm is too small.", 24.0), folded("It waits.", None))
     text = message(told, "run-1", "train.py", "http://x").body
-    assert "Warned 24 s before: /dev/shm is too small.\nAlso seen, same cause: It waits." in text
+    assert "Warned 24 s earlier: /dev/shm is too small.\nAlso seen, same cause: It waits." in text
     assert "Also seen" not in message(died(), "run-1", "train.py", "http://x").body
 
 
@@ -112,7 +112,7 @@ def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) 
     text = " ".join(capsys.readouterr().out.split())
     assert text.count("[critical]") == 1
     assert text.index(finding["title"]) < text.index("[critical]"), "the verdict comes first"
-    assert f"Warned {other['warned_s']:.0f} s before: {other['title']}" in text
+    assert f"Warned {other['warned_s']:.0f} s earlier: {other['title']}" in text
 
 
 def test_what_ends_with_its_process_has_not_got_well() -> None:
@@ -127,10 +127,12 @@ def test_what_ends_with_its_process_has_not_got_well() -> None:
     told = message(ended, "run-1", "train.py", "http://x")
     assert (told.kind, told.title) == (
         "warning",
-        "Ended with the training process: Training hangs. (train.py)",
+        "Training process died, alert closed: Training hangs. (train.py)",
     )
-    assert "until the process died" in told.body
-    assert "ended with the training process after" in notice(ended, "run-1", "http://x")
+    assert "until the training process died" in told.body
+    line = notice(ended, "run-1", "http://x")
+    assert "closed after" in line
+    assert "because the training process died: Training hangs" in line
     assert not with_its_end(Announcement(hang, resolved=False), run(rank)).died
 
 
@@ -138,13 +140,13 @@ def test_what_a_run_that_fell_silent_left_open_is_not_over() -> None:
     hang = died().alert
     hang.finding = reworded(hang.finding, code="hung", title="Training hangs.", rank=0)
     told = message(Announcement(hang, resolved=True, unheard=True), "run-1", "train.py", "http://x")
-    assert (told.kind, told.title) == ("warning", "Nothing more is heard: Training hangs. (train.py)")
-    assert "nobody can say whether it goes on" in told.body
+    assert (told.kind, told.title) == ("warning", "Contact lost: Training hangs. (train.py)")
+    assert "Whether this problem goes on is not known." in told.body
 
 
 def test_a_reminder_says_for_how_long_and_what_to_do() -> None:
     alert = died().alert
     told = reminder(alert, "run-1", "train.py", "http://x", T0 + 7_260 * 10**9)
     assert told.kind == "critical"
-    assert told.title == "Still, after 2 h 1 min: Training died because /dev/shm is full. (train.py)"
+    assert told.title == "Still open after 2 h 1 min: Training died because /dev/shm is full. (train.py)"
     assert told.body.endswith("What to do: Give the container more. Or less.\n\nhttp://x/#/runs/run-1")

@@ -149,7 +149,7 @@ def test_quiet_hours_hold_warnings_back_and_end_with_one_message() -> None:
         clock.wait(minutes=10)
         notifier.tick()
         held = hook.wait_for(2)[1]
-        assert held["title"] == "While it was quiet (22:00–07:00): 2 messages"
+        assert held["title"] == "During quiet hours (22:00–07:00): 2 messages"
         assert held["message"] == f"23:41 Slow\n{LINK}\n\n00:11 Not slow\n{LINK}"
         assert held["type"] == "warning"
         notifier.tick()
@@ -166,7 +166,7 @@ def test_quiet_hours_hold_back_everything_if_asked() -> None:
         assert notifier.holds
         notifier.close()
         (message,) = hook.wait_for(1)
-        assert message["title"] == "While it was quiet (22:00–07:00): 1 message", (
+        assert message["title"] == "During quiet hours (22:00–07:00): 1 message", (
             "a server that ends cannot wait"
         )
         assert message["type"] == "failure"
@@ -182,8 +182,8 @@ def test_a_night_of_alerts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.wait(hours=10)
         notifier.tick()
         (message,) = hook.wait_for(1)
-    assert message["title"] == "While it was quiet (22:00–07:00): 5 messages"
-    assert message["message"].startswith("2 more came before, which are on the page.\n\n23:41 Slow 2\n")
+    assert message["title"] == "During quiet hours (22:00–07:00): 5 messages"
+    assert message["message"].startswith("2 earlier messages are on the page.\n\n23:41 Slow 2\n")
 
 
 def test_reminders_come_while_it_goes_on_to_those_who_want_them() -> None:
@@ -209,13 +209,14 @@ def test_reminders_come_while_it_goes_on_to_those_who_want_them() -> None:
             clock.wait(minutes=10)
         assert titles(hook, 3) == [
             "Hung",
-            "Still, after 2 h 0 min: Rank 0 hangs. (resnet)",
-            "Still, after 2 h 0 min: Rank 1 hangs. (resnet)",
+            "Still open after 2 h 0 min: Rank 0 hangs. (resnet)",
+            "Still open after 2 h 0 min: Rank 1 hangs. (resnet)",
         ]
         assert hook.messages[1]["message"] == (
-            "Nobody has acknowledged it on the page.\n\nWhat to do: Give it back.\n\nhttp://x/#/runs/run-1"
+            "Nobody has acknowledged this alert on the page.\n\nWhat to do: Give it back.\n\n"
+            "http://x/#/runs/run-1"
         )
-        assert titles(only_grave, 2) == ["Hung", "Still, after 2 h 0 min: Rank 0 hangs. (resnet)"]
+        assert titles(only_grave, 2) == ["Hung", "Still open after 2 h 0 min: Rank 0 hangs. (resnet)"]
         tell(notifier, "Not hung", over=True)
         titles(once, 2)
         clock.wait(hours=9)
@@ -322,7 +323,7 @@ def test_each_address_is_told_in_its_language() -> None:
     ):
         messages = partial(reminder, alert("warning"), "run-1", "resnet", "http://x", T0 + 60 * 10**9)
         notifier.tell("run-1", messages, alert("warning"))
-        assert titles(english, 1) == ["Still, after 60 s: Rank 0 hangs. (resnet)"]
+        assert titles(english, 1) == ["Still open after 60 s: Rank 0 hangs. (resnet)"]
         assert "What to do" in english.messages[0]["message"]
         clock.wait(hours=10)
         notifier.tick()

@@ -96,7 +96,7 @@ def test_live_then_lost_then_live(store: DuckDBStore) -> None:
     assert run.look()["state"] == "live"
     lost = run.look(after_s=LOST_AFTER_S + 5)
     assert lost["state"] == "lost"
-    assert "whether training goes on is not known. When last heard of: " in lost["verdict"]["title"]
+    assert "; its state is unknown. At the last contact: " in lost["verdict"]["title"]
     assert lost["verdict"]["severity"] == "info", "silence of the streamer is no alert"
     run.send()
     assert run.look()["state"] == "live"

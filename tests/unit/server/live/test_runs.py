@@ -149,7 +149,7 @@ def test_reminders_and_one_summary_for_each_attempt(tmp_path: Path) -> None:
     finally:
         store.close()
     assert titles[0] == "Rank 0 hangs. (train.py)"
-    assert titles[1].startswith("Still, after ")
+    assert titles[1].startswith("Still open after ")
     assert titles[2] == "Resolved: Rank 0 hangs. (train.py)"
     assert titles[3].startswith("Finished: train.py, 20 steps in ")
     assert len(titles) == 4

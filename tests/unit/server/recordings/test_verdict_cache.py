@@ -72,11 +72,11 @@ def test_a_lost_run_is_described_by_the_clock(store: DuckDBStore) -> None:
     late = run.received_ns + int((LOST_AFTER_S + 30) * SECOND)
     lost = Verdicts(store).of(run, late, 0.0)
     assert lost is not None
-    assert lost.title == "No news for 45 s: whether training goes on is not known.", "no file is opened"
+    assert lost.title == "No contact with the run for 45 s; its state is unknown.", "no file is opened"
     lost = Verdicts(store).of(run, late, NEVER)
     assert lost is not None
     assert lost.title.startswith(
-        "No news for 45 s: whether training goes on is not known. When last heard of: "
+        "No contact with the run for 45 s; its state is unknown. At the last contact: "
     )
 
 
