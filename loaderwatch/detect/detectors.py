@@ -10,7 +10,7 @@ import msgspec
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect import sample_timeout
-from loaderwatch.detect.crash import caught_errors, detector, killed, unexplained
+from loaderwatch.detect.crash import caught_errors, killed, unexplained
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import causes, fast_forward, shards
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
@@ -36,10 +36,7 @@ from loaderwatch.detect.running_out import (
     time_to_starvation,
 )
 from loaderwatch.detect.slow_step import rules as step_rules
-from loaderwatch.detect.slow_step import (
-    sawtooth,
-    script_work,
-)
+from loaderwatch.detect.slow_step import sawtooth, script_work
 from loaderwatch.detect.window import RunWindow
 
 RESOURCES: Final = (
@@ -75,26 +72,26 @@ FAST_FORWARD: Final = (Rule("resume-reads-again", "S34", fast_forward.detect),)
 
 
 CRASHED: Final = (
-    Rule("sample-took-too-long", "", detector.late_sample_error),
-    Rule("disk-full", "S56", detector.full_disk_error),
-    Rule("shared-memory-full", "S39", detector.detect),
-    Rule("descriptors-exhausted", "S40", detector.detect),
-    Rule("worker-descriptors-exhausted", "S40", detector.detect),
-    Rule("worker-ended-at-slow-sample", "", detector.late_sample_signal),
+    Rule("sample-took-too-long", "", crash.late_sample_error),
+    Rule("disk-full", "S56", crash.full_disk_error),
+    Rule("shared-memory-full", "S39", crash.detect),
+    Rule("descriptors-exhausted", "S40", crash.detect),
+    Rule("worker-descriptors-exhausted", "S40", crash.detect),
+    Rule("worker-ended-at-slow-sample", "", crash.late_sample_signal),
     Rule("killed-out-of-memory", "S37", killed.killed_worker),
     Rule("killed-perhaps-out-of-memory", "S37", killed.killed_worker),
     Rule("killed-from-outside", "S37", killed.killed_worker),
     Rule("ended-by-signal", "S37", killed.killed_worker),
     Rule("native-code-crashed", "S37", killed.killed_worker),
     Rule("worker-vanished", "S37", killed.killed_worker),
-    Rule("loader-cannot-be-pickled", "S42", detector.detect),
-    Rule("cuda-used-before-fork", "S42", detector.detect),
-    Rule("daemonic-process", "S42", detector.detect),
-    Rule("no-main-guard", "S42", detector.detect),
-    Rule("error-while-starting-workers", "S42", detector.detect),
-    Rule("sample-raised-error", "", detector.failed_fetch),
-    Rule("batch-raised-error", "", detector.failed_fetch),
-    Rule("collating-raised-error", "", detector.failed_fetch),
+    Rule("loader-cannot-be-pickled", "S42", crash.detect),
+    Rule("cuda-used-before-fork", "S42", crash.detect),
+    Rule("daemonic-process", "S42", crash.detect),
+    Rule("no-main-guard", "S42", crash.detect),
+    Rule("error-while-starting-workers", "S42", crash.detect),
+    Rule("sample-raised-error", "", crash.failed_fetch),
+    Rule("batch-raised-error", "", crash.failed_fetch),
+    Rule("collating-raised-error", "", crash.failed_fetch),
     # What no other rule explains.
     Rule("uncaught-error", "", unexplained.detect),
     Rule("exit-code-chosen", "", unexplained.detect),
