@@ -9,7 +9,7 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import SCRIPT_WORK
-from loaderwatch.detect import sample_timeout
+from loaderwatch.detect import codes, sample_timeout
 from loaderwatch.detect.crash import caught_errors, killed, unexplained
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import causes, fast_forward, shards
@@ -108,13 +108,13 @@ CAUGHT: Final = (
 
 
 FAMILIES: Final = (
-    Family("hung", "rank", hang_rules.RULES, (hang.detect,), judges_standstills=True),
-    Family("crashed", "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
-    Family("caught-error", "rank", CAUGHT, judges_standstills=True),
-    Family("fast-forward", "loader", FAST_FORWARD, judges_standstills=True),
-    Family("epoch-boundary", "loader", BOUNDARIES, (epoch_boundary.detect,)),
+    Family(codes.HUNG, "rank", hang_rules.RULES, (hang.detect,), judges_standstills=True),
+    Family(codes.CRASHED, "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
+    Family(codes.CAUGHT_ERROR, "rank", CAUGHT, judges_standstills=True),
+    Family(codes.FAST_FORWARD, "loader", FAST_FORWARD, judges_standstills=True),
+    Family(codes.EPOCH_BOUNDARY, "loader", BOUNDARIES, (epoch_boundary.detect,)),
     Family(
-        "input-bound",
+        codes.INPUT_BOUND,
         "loader",
         (
             Rule("workers-out-of-shards", "S23", shards.detect),
@@ -126,7 +126,7 @@ FAMILIES: Final = (
         (shards.detect, script_work.detect_data, input_bound.detect),
     ),
     Family(
-        "slow-evaluation",
+        codes.SLOW_EVALUATION,
         "loader",
         (
             Rule("evaluation-workers-restart", "S55", evaluation.detect),
@@ -134,12 +134,12 @@ FAMILIES: Final = (
             Rule("evaluation-computes", "S55", evaluation.detect),
         ),
     ),
-    Family("slow-step", "rank", step_rules.RULES),
-    Family("gpu-sawtooth", "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
-    Family("headroom", "loader", HEADROOM),
-    Family("running-out", "host", RESOURCES, judges_standstills=True),
+    Family(codes.SLOW_STEP, "rank", step_rules.RULES),
+    Family(codes.GPU_SAWTOOTH, "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
+    Family(codes.HEADROOM, "loader", HEADROOM),
+    Family(codes.RUNNING_OUT, "host", RESOURCES, judges_standstills=True),
     Family(
-        "sample-timeout",
+        codes.SAMPLE_TIMEOUT,
         "loader",
         (Rule("sample-timeout", "", sample_timeout.detect),),
         judges_standstills=True,

@@ -191,7 +191,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("detect", "unit/detect/input_bound/test_worker_causes.py"): "iterable_datasets",
     ("detect", "unit/detect/measures/test_pace.py"): "evidence",
     ("detect", "unit/detect/test_anything.py"): "detectors shared_thresholds",
-    ("detect", "unit/detect/test_detectors.py"): "rule",
+    ("detect", "unit/detect/test_detectors.py"): "codes rule",
     ("detect/crash", "unit/detect/crash/test_detector.py"): "death_traces killed",
     ("detect/epoch_boundary", "unit/detect/epoch_boundary/test_detector.py"): "causes",
     ("detect/hang", "integration/test_flight.py"): "flight_recorder",
