@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Final, TypedDict
 
 from loaderwatch import detect
@@ -49,7 +49,7 @@ def all_thresholds() -> Mapping[str, Threshold]:
 
 
 def thresholds_of(function: Callable[..., object]) -> list[Threshold]:
-    """Return the thresholds that a function uses, directly or through other functions of its module."""
+    """Return the thresholds that a function uses, directly or through other functions of the detectors."""
     names: dict[str, None] = {}
     seen: set[object] = set()
     waiting: list[object] = [inspect.unwrap(function)]
@@ -58,14 +58,26 @@ def thresholds_of(function: Callable[..., object]) -> list[Threshold]:
         if called in seen or not isinstance(called, FunctionType):
             continue
         seen.add(called)
-        known = vars(sys.modules[called.__module__])
+        known = [each for each in vars(sys.modules[called.__module__]).values() if _is_ours(each)]
         for name in _names_in(called.__code__):
             names[name] = None
-            other = known.get(name)
-            if getattr(other, "__module__", None) == called.__module__:
-                waiting.append(other)
+            waiting += [member for each in known for member in _members(each, name)]
     every = all_thresholds()
     return [every[name] for name in every if name in names]
+
+
+def _is_ours(known: object) -> bool:
+    module = known.__name__ if isinstance(known, ModuleType) else getattr(known, "__module__", None)
+    return isinstance(module, str) and module.startswith(detect.__name__)
+
+
+def _members(known: object, name: str) -> Iterator[object]:
+    """Yield the functions of this name: ``known`` itself, or a member of a known module or class."""
+    if isinstance(known, FunctionType) and known.__name__ == name:
+        yield known
+    elif isinstance(known, ModuleType | type):
+        member = vars(known).get(name)
+        yield getattr(member, "func", None) or getattr(member, "fget", None) or member
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -95,6 +107,7 @@ class Explained(TypedDict):
 def prepare_parser(parser: CommandParser) -> None:
     """Add the command's arguments to its parser."""
     parser.add_argument("rules", nargs="*", metavar="RULE")
+    parser.add_argument("--thresholds", action="store_true")
     parser.add_argument("--json", action="store_true")
 
 
@@ -104,12 +117,20 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: there is no such rule, family or scenario.
     """
+    if args.thresholds and not args.rules:
+        print(_all_thresholds(as_json=args.json))
+        return 0
     chosen = _chosen(args.rules)
     if args.json:
         print(json.dumps([_as_json(family, rule) for family, rule in chosen], indent=2))
     else:
         print("\n".join(_lines(chosen, detailed=bool(args.rules))))
     return 0
+
+
+def _all_thresholds(*, as_json: bool) -> str:
+    every = all_thresholds().values()
+    return json.dumps([asdict(each) for each in every], indent=2) if as_json else "\n".join(map(_text, every))
 
 
 def _chosen(names: Sequence[str]) -> list[tuple[Family, Rule]]:

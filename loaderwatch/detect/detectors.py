@@ -9,8 +9,8 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import SCRIPT_WORK
-from loaderwatch.detect import sample_timeout
-from loaderwatch.detect.crash import caught_errors, detector, killed, unexplained
+from loaderwatch.detect import codes, sample_timeout
+from loaderwatch.detect.crash import caught_errors, killed, unexplained
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import causes, fast_forward, shards
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
@@ -36,10 +36,7 @@ from loaderwatch.detect.running_out import (
     time_to_starvation,
 )
 from loaderwatch.detect.slow_step import rules as step_rules
-from loaderwatch.detect.slow_step import (
-    sawtooth,
-    script_work,
-)
+from loaderwatch.detect.slow_step import sawtooth, script_work
 from loaderwatch.detect.window import RunWindow
 
 RESOURCES: Final = (
@@ -75,26 +72,26 @@ FAST_FORWARD: Final = (Rule("resume-reads-again", "S34", fast_forward.detect),)
 
 
 CRASHED: Final = (
-    Rule("sample-took-too-long", "", detector.late_sample_error),
-    Rule("disk-full", "S56", detector.full_disk_error),
-    Rule("shared-memory-full", "S39", detector.detect),
-    Rule("descriptors-exhausted", "S40", detector.detect),
-    Rule("worker-descriptors-exhausted", "S40", detector.detect),
-    Rule("worker-ended-at-slow-sample", "", detector.late_sample_signal),
+    Rule("sample-took-too-long", "", crash.late_sample_error),
+    Rule("disk-full", "S56", crash.full_disk_error),
+    Rule("shared-memory-full", "S39", crash.detect),
+    Rule("descriptors-exhausted", "S40", crash.detect),
+    Rule("worker-descriptors-exhausted", "S40", crash.detect),
+    Rule("worker-ended-at-slow-sample", "", crash.late_sample_signal),
     Rule("killed-out-of-memory", "S37", killed.killed_worker),
     Rule("killed-perhaps-out-of-memory", "S37", killed.killed_worker),
     Rule("killed-from-outside", "S37", killed.killed_worker),
     Rule("ended-by-signal", "S37", killed.killed_worker),
     Rule("native-code-crashed", "S37", killed.killed_worker),
     Rule("worker-vanished", "S37", killed.killed_worker),
-    Rule("loader-cannot-be-pickled", "S42", detector.detect),
-    Rule("cuda-used-before-fork", "S42", detector.detect),
-    Rule("daemonic-process", "S42", detector.detect),
-    Rule("no-main-guard", "S42", detector.detect),
-    Rule("error-while-starting-workers", "S42", detector.detect),
-    Rule("sample-raised-error", "", detector.failed_fetch),
-    Rule("batch-raised-error", "", detector.failed_fetch),
-    Rule("collating-raised-error", "", detector.failed_fetch),
+    Rule("loader-cannot-be-pickled", "S42", crash.detect),
+    Rule("cuda-used-before-fork", "S42", crash.detect),
+    Rule("daemonic-process", "S42", crash.detect),
+    Rule("no-main-guard", "S42", crash.detect),
+    Rule("error-while-starting-workers", "S42", crash.detect),
+    Rule("sample-raised-error", "", crash.failed_fetch),
+    Rule("batch-raised-error", "", crash.failed_fetch),
+    Rule("collating-raised-error", "", crash.failed_fetch),
     # What no other rule explains.
     Rule("uncaught-error", "", unexplained.detect),
     Rule("exit-code-chosen", "", unexplained.detect),
@@ -111,13 +108,13 @@ CAUGHT: Final = (
 
 
 FAMILIES: Final = (
-    Family("hung", "rank", hang_rules.RULES, (hang.detect,), judges_standstills=True),
-    Family("crashed", "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
-    Family("caught-error", "rank", CAUGHT, judges_standstills=True),
-    Family("fast-forward", "loader", FAST_FORWARD, judges_standstills=True),
-    Family("epoch-boundary", "loader", BOUNDARIES, (epoch_boundary.detect,)),
+    Family(codes.HUNG, "rank", hang_rules.RULES, (hang.detect,), judges_standstills=True),
+    Family(codes.CRASHED, "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
+    Family(codes.CAUGHT_ERROR, "rank", CAUGHT, judges_standstills=True),
+    Family(codes.FAST_FORWARD, "loader", FAST_FORWARD, judges_standstills=True),
+    Family(codes.EPOCH_BOUNDARY, "loader", BOUNDARIES, (epoch_boundary.detect,)),
     Family(
-        "input-bound",
+        codes.INPUT_BOUND,
         "loader",
         (
             Rule("workers-out-of-shards", "S23", shards.detect),
@@ -129,7 +126,7 @@ FAMILIES: Final = (
         (shards.detect, script_work.detect_data, input_bound.detect),
     ),
     Family(
-        "slow-evaluation",
+        codes.SLOW_EVALUATION,
         "loader",
         (
             Rule("evaluation-workers-restart", "S55", evaluation.detect),
@@ -137,12 +134,12 @@ FAMILIES: Final = (
             Rule("evaluation-computes", "S55", evaluation.detect),
         ),
     ),
-    Family("slow-step", "rank", step_rules.RULES),
-    Family("gpu-sawtooth", "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
-    Family("headroom", "loader", HEADROOM),
-    Family("running-out", "host", RESOURCES, judges_standstills=True),
+    Family(codes.SLOW_STEP, "rank", step_rules.RULES),
+    Family(codes.GPU_SAWTOOTH, "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
+    Family(codes.HEADROOM, "loader", HEADROOM),
+    Family(codes.RUNNING_OUT, "host", RESOURCES, judges_standstills=True),
     Family(
-        "sample-timeout",
+        codes.SAMPLE_TIMEOUT,
         "loader",
         (Rule("sample-timeout", "", sample_timeout.detect),),
         judges_standstills=True,

@@ -33,8 +33,9 @@ class Family:
 
     code: str  # the heading in docs/detectors.md
     scope: Scope  # there is one finding for each of these
-    rules: tuple[Rule, ...]  # in order of precedence: if two findings have one key, the first one counts
-    # The functions that apply the rules; empty if each rule's own function takes the evidence of a run.
+    # Without ``asked``, in order of precedence: if two findings have one key, the first one counts.
+    rules: tuple[Rule, ...]
+    # The functions that apply the rules and decide between them; empty if each rule's own function does.
     asked: tuple[Detector, ...] = ()
     judges_standstills: bool = False  # looks also at spans that may stand still, where speed is not known
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import SAMPLE_TIMEOUT as CODE
 from loaderwatch.detect.crash.death_traces import loader_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
-CODE = "sample-timeout"
 MANY_LATE_SAMPLES: Final = threshold(
     10, "samples", "chosen: more than a broken file or two; somebody must look"
 )

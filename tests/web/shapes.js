@@ -158,3 +158,9 @@ export const palette = {
   line: "#1f6cb0",
   heat: ["#eef0f4", "#fcd7a5", "#f59a4b", "#d6531c", "#86180f"],
 };
+
+/**
+ * One expression of several, so that a long text is matched as a whole. It has the flags of the first one.
+ * @param {RegExp[]} parts @returns {RegExp}
+ */
+export const inOrder = (...parts) => new RegExp(parts.map((part) => part.source).join(""), parts[0]?.flags);

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import EndedBy
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import CAUGHT_ERROR as CODE
 from loaderwatch.detect.crash.death_traces import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Explanation, Finding, observed, who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
-CODE: Final = "caught-error"
 IN_A_ROW: Final = threshold(3, "passes", "chosen: so many failures in a row are not an accident")
 LATELY_S: Final = threshold(60.0, "s", "chosen: caught errors go on until so long after the last one")
 _DIED: Final = (EndedBy.WORKER_DIED, EndedBy.LEFT_AFTER_DEATH)

@@ -19,6 +19,7 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import Call, FailedSample, LoaderInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import CRASHED as CODE
 from loaderwatch.detect.crash.death_traces import (
     could_not_start,
     output_evidence,
@@ -184,7 +185,6 @@ def _may_be_shm(rank: RankWindow, host: HostWindow | None) -> bool:
     return not used < FULL_SHM_RATIO * total
 
 
-CODE = "crashed"
 _SHM = re.compile(
     r"insufficient shared memory|Bus error|"
     r"unable to (?:write|resize|open|mmap|allocate) .*(?:shm|shared memory|torch_|bytes)"

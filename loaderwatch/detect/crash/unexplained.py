@@ -19,6 +19,7 @@ from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import CRASHED as CODE
 from loaderwatch.detect.crash import detector
 from loaderwatch.detect.crash.death_traces import (
     MOMENT_NS,
@@ -33,7 +34,6 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, Occurrence, observed, text_of, verdict, warned_s
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
-CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
 _CONFIDENCE: Final = threshold(0.3, "ratio", "chosen low: a detector that finds the reason overrules it")
 _MEMORY_SHORT: Final = threshold(

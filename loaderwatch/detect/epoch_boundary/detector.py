@@ -15,6 +15,7 @@ import numpy as np
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import EPOCH_BOUNDARY as CODE
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
     explain,
@@ -30,7 +31,6 @@ from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.shared_thresholds import CRITICAL_RATIO, NEWEST_EPOCHS, WARNING_RATIO, Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
-CODE = "epoch-boundary"
 BOUNDARY_FLOOR_S: Final = threshold(0.2, "s", "chosen: an epoch boundary that costs less is not reported")
 REBUILD_FLOOR_S: Final = threshold(0.005, "s", "chosen: as BOUNDARY_FLOOR_S, if every step rebuilds")
 FEW_EPOCHS: Final = threshold(

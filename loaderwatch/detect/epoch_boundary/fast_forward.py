@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import FAST_FORWARD as CODE
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.machine import SLOWEST
@@ -21,7 +22,6 @@ from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.shared_thresholds import BUSY_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, seconds
 
-CODE = "fast-forward"
 EMPTY_STEP_S: Final = threshold(
     0.0003, "s", "chosen, for an idle host: a loop body that trains takes longer, if only to launch kernels"
 )

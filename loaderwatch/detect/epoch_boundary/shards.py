@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import INPUT_BOUND as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
@@ -22,7 +23,6 @@ from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
-CODE = "input-bound"
 MISSED_ROUNDS: Final = threshold(3.0, "rounds", "chosen: a worker that missed so many rounds reads no more")
 LEAST_IDLE_S: Final = threshold(2.0, "s", "chosen: where rounds are short, a worker must be idle for so long")
 

@@ -17,6 +17,7 @@ from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import SLOW_EVALUATION as CODE
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Explanation, Finding, observed
 from loaderwatch.detect.input_bound.rules import explain
@@ -25,7 +26,6 @@ from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import one_of
 
-CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
 EVALUATION_REMARK_RATIO: Final = threshold(
     0.03, "ratio", "chosen: of the run; evaluation that waits less for data is not worth a remark"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
+from loaderwatch.detect.codes import HUNG as CODE
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang.expected_standstills import AT_WORK_FACTOR, serves
 from loaderwatch.detect.hang.loader_hang_causes import blocked, loader_evidence, loader_name
@@ -38,8 +38,6 @@ from loaderwatch.detect.measures.stacks import (
 )
 from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow
-
-CODE: Final = "hung"
 
 
 @dataclass(frozen=True)

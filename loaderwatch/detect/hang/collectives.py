@@ -13,6 +13,7 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import HUNG as CODE
 from loaderwatch.detect.crash.death_traces import stopped
 from loaderwatch.detect.finding import Finding, observed, who
 from loaderwatch.detect.hang.expected_standstills import is_excused
@@ -33,8 +34,6 @@ from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still,
 from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, saving, user_frame
 from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.window import RunWindow
-
-CODE = "hung"
 
 
 def finding_of(

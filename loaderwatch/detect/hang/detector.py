@@ -16,6 +16,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import HUNG as CODE
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Explanation, Finding, known_evidence, observed
@@ -121,7 +122,6 @@ def _from_memory(window: RunWindow, item: Stuck, process: SpanInfo) -> bool:
     return mean(host.hosts["network_rx_bytes_per_s"][second_half]) * half_s <= BROUGHT_PART * chars
 
 
-CODE = "hung"
 VANISHED_NS: Final = threshold(
     3_000_000_000, "ns", "chosen: a worker missing from three readings, one a second, has ended"
 )

@@ -12,6 +12,7 @@ import msgspec
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
+from loaderwatch.detect.codes import HUNG as CODE
 from loaderwatch.detect.finding import Explanation, Finding, known_evidence, observed
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.expected_standstills import (
@@ -55,7 +56,6 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-CODE = "hung"
 # Parts of names of kernel functions in which a process waits for one connection, one pipe or one file lock.
 _POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
 

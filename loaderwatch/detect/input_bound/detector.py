@@ -12,6 +12,7 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import INPUT_BOUND as CODE
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, who
@@ -20,7 +21,6 @@ from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO
 
-CODE = "input-bound"
 MOST_WAITING_RANKS: Final = threshold(
     48, "ranks", "chosen: limits the costly close look to the worst; others that wait as much are only named"
 )

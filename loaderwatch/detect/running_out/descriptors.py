@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import RUNNING_OUT as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
@@ -21,7 +22,6 @@ from loaderwatch.detect.running_out.resource_growth import Ints, stretches
 from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts.formats import rate
 
-CODE = "running-out"
 DESCRIPTORS_ETA_S: Final = threshold(600.0, "s", "chosen: descriptors that run out later are not reported")
 LEAST_COUNTED_S: Final = threshold(
     4.0, "s", "chosen: descriptors are counted every five seconds, so two counts span it"

@@ -7,12 +7,12 @@ from typing import Final
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import RUNNING_OUT as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.window import HostWindow, RankWindow
 
-CODE: Final = "running-out"
 DISK_REMARK_ETA_S: Final = threshold(
     24 * 3600.0, "s", "chosen: a disk that fills within a day ends a night of training"
 )

@@ -16,6 +16,7 @@ import numpy as np
 from loaderwatch.core.answers import Param, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import RUNNING_OUT as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.machine import limit_hits_per_s
@@ -33,7 +34,6 @@ from loaderwatch.detect.running_out.resource_growth import (
 )
 from loaderwatch.detect.window import HostWindow, RankWindow, between_s, distinct, first_at, seconds
 
-CODE = "running-out"
 SETTLING_NS: Final = threshold(
     4_000_000_000, "ns", "chosen: imports and first touches of memory come when a process begins"
 )

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from loaderwatch.core.answers import Evidence, Param
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import HEADROOM as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.measures.pace import Pace
 
-CODE: Final = "headroom"
 MOST_NEAR_RANKS: Final = threshold(
     16, "ranks", "chosen: a close look costs, and most of a thousand ranks are well"
 )

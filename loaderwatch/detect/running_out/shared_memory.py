@@ -16,6 +16,7 @@ import numpy as np
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import RUNNING_OUT as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
@@ -29,7 +30,6 @@ from loaderwatch.detect.running_out.resource_growth import (
 )
 from loaderwatch.detect.window import HostWindow, RankWindow
 
-CODE: Final = "running-out"
 TIGHT_RATIO: Final = threshold(0.8, "ratio", "chosen: of the size of /dev/shm; a larger need is a remark")
 LEAST_SHM_BYTES: Final = threshold(1 << 20, "bytes", "chosen: a smaller need or growth fills no /dev/shm")
 ENOUGH_SHM_FACTOR: Final = threshold(

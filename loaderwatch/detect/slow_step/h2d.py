@@ -20,6 +20,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence, who
 from loaderwatch.detect.measures.gain import gain_ratio
@@ -27,7 +28,6 @@ from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow, seconds
 
 ROUGH_LOOK_STEPS: Final = threshold(

@@ -20,6 +20,7 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.core.records import BAD_BITS
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import GPU_SAWTOOTH as CODE
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.pace import Pace
@@ -28,7 +29,6 @@ from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Seen, Steps, Swing, causes
 from loaderwatch.detect.window import RankWindow, first_at
 
-CODE: Final = "gpu-sawtooth"
 SWING_LOOK_BACK_S: Final = threshold(30.0, "s", "chosen: five swings of up to six seconds fit into it")
 FEW_SWING_READINGS: Final = threshold(150, "readings", "half of the readings in 30 s, at ten a second")
 MOST_IDLE_RANKS: Final = threshold(

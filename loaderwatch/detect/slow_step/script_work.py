@@ -24,9 +24,10 @@ import numpy as np
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import INPUT_BOUND
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
@@ -42,7 +43,7 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import STEPS_LOOK_BACK_S
-from loaderwatch.detect.slow_step.step_finding import CODE, by_share, step_finding
+from loaderwatch.detect.slow_step.step_finding import by_share, step_finding
 from loaderwatch.detect.window import RankWindow
 
 LEAST_SCRIPT_WORK_S: Final = threshold(

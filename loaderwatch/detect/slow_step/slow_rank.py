@@ -14,12 +14,12 @@ import numpy as np
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow
 
 LARGER_BATCHES_FACTOR: Final = threshold(

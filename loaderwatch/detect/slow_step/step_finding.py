@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.finding import Finding, who
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow
-
-CODE: Final = "slow-step"
 
 
 def step_finding(

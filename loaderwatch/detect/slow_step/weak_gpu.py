@@ -14,11 +14,11 @@ import numpy as np
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.records import BAD_BITS, BAD_REASONS
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
-from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 WEAK_LOOK_BACK_NS: Final = threshold(

@@ -130,6 +130,7 @@ command-config = show each setting and where its value comes from
 command-rules = list every cause that a finding can name
     .about = loaderwatch rules: every cause that a finding can name. With a RULE also its thresholds, and the findings that it explains.
     .rules = a rule ("too-few-workers"), a family ("input-bound") or a scenario ("S02")
+    .thresholds = print every threshold of the detectors with its unit and source, also those of no single rule
     .json = print JSON with thresholds and explanations
 command-token = the tokens of a server
     .about = loaderwatch token rotate: new tokens for the server of a data directory.

@@ -122,6 +122,7 @@ command-config = 显示每项设置及其值的来源
 command-rules = 列出检测结果可能给出的所有原因
     .about = loaderwatch rules：检测结果可能给出的所有原因。给出 RULE 时，还会列出它的阈值，以及它能解释的其他检测结果。
     .rules = 规则（"too-few-workers"）、类别（"input-bound"）或场景（"S02"）
+    .thresholds = 输出检测器的所有阈值及其单位和来源，包括不属于任何一条规则的阈值
     .json = 输出 JSON，包括阈值和解释关系
 command-token = 管理服务器的令牌
     .about = loaderwatch token rotate：给一个数据目录的服务器换新令牌。

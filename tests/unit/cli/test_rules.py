@@ -7,6 +7,7 @@ import json
 import pytest
 
 from loaderwatch.cli import main
+from loaderwatch.cli.rules import thresholds_of
 from loaderwatch.detect.detectors import all_rules
 
 
@@ -48,6 +49,22 @@ def test_json_has_thresholds_with_unit_and_source(capsys: pytest.CaptureFixture[
     assert {"family": "slow-step", "scenarios": "S48", "where": ["cause alerts", "same rank"]} in rule[
         "explains"
     ]
+
+
+def test_every_threshold_is_listed_and_most_of_them_with_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {each["name"] for each in json.loads(printed(capsys, "--thresholds", "--json"))}
+    of_rules = {each["name"] for rule in json.loads(printed(capsys, "--json")) for each in rule["thresholds"]}
+    assert of_rules < listed
+    assert len(of_rules) > 0.8 * len(listed)
+    assert {"SURE_FOR_S", "PROVEN_PART", "input_warning_ratio"} <= listed
+    assert "SURE_FOR_S = 15.0 s: chosen: " in printed(capsys, "--thresholds")
+
+
+def test_thresholds_are_found_through_other_modules_and_properties() -> None:
+    rules = {rule.id: rule.find for _, rule in all_rules()}
+    names = {each.name for each in thresholds_of(rules["too-few-workers"])}
+    assert "LATENCY_CPU_RATIO" in names, "a shared one"
+    assert "RUNNABLE_RATIO" in names, "behind a property of the symptoms"
 
 
 def test_an_unknown_name_is_an_error_that_lists_families(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
 
 import pytest
 
+import loaderwatch.detect
 from loaderwatch.cli.rules import all_thresholds, thresholds_of
 from loaderwatch.detect.detectors import FAMILIES, all_rules
 from loaderwatch.detect.incidents.explained_findings import EXPLANATIONS
@@ -13,6 +18,7 @@ from loaderwatch.detect.incidents.tracker import HYSTERESIS
 from loaderwatch.texts import LANGUAGES, catalogue
 from tests.docs import rules as documented
 
+ROWS = {rule.id: rule for _, rule in all_rules()}
 SCENARIOS = re.compile(r"(S\d\d( S\d\d)*)?")
 
 
@@ -47,6 +53,28 @@ def test_an_explanation_is_of_scenarios_of_its_families(row: object) -> None:
     }
     assert set(row.causes.split()) <= of_family[row.cause]
     assert set(row.effects.split()) <= of_family[row.effect]
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Yield the rule and the scenario of each call in the detectors that writes out both."""
+    for path in sorted(Path(loaderwatch.detect.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") == "Rule":
+                continue
+            values = [
+                *call.args[:2],
+                *(each.value for each in call.keywords if each.arg in ("rule", "scenario")),
+            ]
+            texts = [each.value for each in values if isinstance(each, ast.Constant)]
+            rules = [text for text in texts if isinstance(text, str) and text in ROWS]
+            scenarios = [text for text in texts if isinstance(text, str) and re.fullmatch(r"S\d\d", text)]
+            yield from product(rules, scenarios)
+
+
+def test_a_rule_writes_the_scenario_of_its_row() -> None:
+    pairs = set(written())
+    assert len(pairs) > 60
+    assert [pair for pair in pairs if pair[1] not in ROWS[pair[0]].aliases.split()] == []
 
 
 def test_thresholds_have_a_unit_and_a_source() -> None:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from loaderwatch.core.facts import LONG_STEP, Call
+from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.slow_step.step_finding import CODE
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
