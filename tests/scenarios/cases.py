@@ -546,7 +546,7 @@ CASES: Final[tuple[Case, ...]] = (
         "steps",
         within_s=60,
         stacks=1,
-        says=("another thread", "computes in Python", "in sort_into_bins"),
+        says=("another thread", "holds the GIL", "in sort_into_bins"),
     ),
     Case(
         "s26_scored",
