@@ -327,6 +327,17 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     feeds: bool = False
 
 
+class ProfileStack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The text of a sampled stack, in faulthandler's format: most recent call first.
+
+    The rows of the table "profile" name it by ``id``, a random number of the streamer: it reveals nothing of
+    the text. Other streamers have other numbers for the same text.
+    """
+
+    id: Int
+    text: str
+
+
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Records that were lost before they could be sent."""
 

@@ -88,6 +88,29 @@ class Outcome(enum.IntEnum):
     ENDED = 2  # its worker was ended
 
 
+class ProfilePart(enum.IntEnum):
+    """The part of a training to which a sampled stack belongs."""
+
+    FETCH = 1  # reading samples and collating them, in a worker or on the training thread
+    STEP = 2  # the loop's own code in a step, and steps that became longer
+    EVALUATION = 3  # the loop's own code with batches of an evaluation loader
+    BOUNDARY = 4  # iter(), the teardown of an epoch, and the script's code between two epochs
+
+
+class ThreadState(enum.IntEnum):
+    """What a thread does, as the kernel sees it."""
+
+    RUNNING = 1
+    RUNNABLE = 2  # ready to run, but no CPU is free
+    DISK = 3
+    NETWORK = 4
+    LOCK = 5  # a futex or a file lock
+    PIPE = 6
+    CHILD = 7  # the end of a child process
+    TIMER = 8  # it sleeps for a set time
+    WAITING = 9  # for anything else
+
+
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
     # One per delivered batch, written when its step ends: next request, end of the epoch, or abandonment.
     RecordKind.STEP: (
@@ -319,6 +342,18 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         # As for threads_switches_per_s: ended processes that it started and has not waited for.
         "children_ended",
     ),
+    # Counts of sampled stacks in the last ``PROFILE_S`` seconds. They are samples at random moments.
+    "profile": _ints(
+        "rank",
+        "loader",  # UNKNOWN outside loaders
+        "worker",  # -1: the training process
+        "t_ns",  # when the counts were taken
+        "part",  # ProfilePart
+        "state",  # ThreadState
+        "stack",  # ``facts.ProfileStack.id``; 0: the stack could not be read, or is a rare one
+        "samples",  # how many samples had this stack
+        "readers",  # sum over these samples: how many workers of the rank fetched at that moment
+    ),
 }
 """Every table of the wire and the store. There, ``request_ns`` and ``t_ns`` are UTC nanoseconds."""
 
@@ -395,6 +430,9 @@ KIND_TABLE: Final[dict[RecordKind, str]] = {
 
 WHOLE_TABLES: Final = ("epoch_begins", "epoch_ends", "sample_timeouts")
 """Tables of which detectors get all rows, not only recent ones: an epoch is long, a lost sample stays so."""
+
+PROFILE_S: Final = 10.0
+"""How often the counts of sampled stacks are sent."""
 
 LEARNED_FROM: Final = ("steps", "fetches", "phases")
 """Tables from which the limits of a hang are learned."""

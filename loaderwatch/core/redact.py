@@ -16,7 +16,7 @@ import re
 import secrets
 import sys
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from loaderwatch.core.facts import (
     GpuState,
     LoaderInfo,
     ProcessInfo,
+    ProfileStack,
     StackDump,
 )
 from loaderwatch.core.files import private_folder, read_own
@@ -59,6 +60,8 @@ _OURS: Final = re.compile(
 )
 _DEBUGGER: Final = re.compile(r"[/\\]pydevd\w*\.py$")  # PyCharm's own copy
 _NO_FILE: Final = re.compile(r"<(?:frozen [\w.]+|string|stdin)>")
+_AnyStack = TypeVar("_AnyStack", StackDump, ProfileStack)
+
 _FRAME: Final = re.compile(
     r'(?P<lead>\s*)File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*'
 )
@@ -122,6 +125,7 @@ class Redaction:
                 for span in envelope.spans
             ],
             stacks=[self._stack(stack) for stack in envelope.stacks],
+            profile_stacks=[self._stack(stack) for stack in envelope.profile_stacks],
             gpu_states=[_without_people(state) for state in envelope.gpu_states],
         )
         if not self._sharing:
@@ -212,8 +216,9 @@ class Redaction:
         stem, ending = os.path.splitext(place["file"])  # noqa: PTH122 - a name, not a path
         return f"{self._file(stem)}{_ending(ending)}:{place['line']} in {_function(place['function'])}"
 
-    def _stack(self, stack: StackDump) -> StackDump:
-        return msgspec.structs.replace(stack, text="\n".join(map(self._stack_line, stack.text.split("\n"))))
+    def _stack(self, stack: _AnyStack) -> _AnyStack:
+        text = "\n".join(map(self._stack_line, stack.text.split("\n")))
+        return msgspec.structs.replace(stack, text=text)
 
     def _stack_line(self, line: str) -> str:
         frame = _FRAME.fullmatch(line)

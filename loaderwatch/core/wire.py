@@ -25,6 +25,7 @@ from loaderwatch.core.facts import (
     Int,
     Loss,
     ProcessInfo,
+    ProfileStack,
     SpanInfo,
     StackDump,
 )
@@ -92,6 +93,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     gpu_states: list[GpuState] = []  # every few seconds, of all GPUs
     tables: Annotated[dict[str, Table], msgspec.Meta(max_length=100)] = {}
     stacks: list[StackDump] = []
+    # Texts of the stacks in the table "profile", each before its first count and again every few minutes.
+    profile_stacks: list[ProfileStack] = []
     losses: list[Loss] = []
     final: bool = False  # every process of the run on this host has ended
 
@@ -327,14 +330,16 @@ def _check(envelope: Envelope) -> None:
             raise WireError(
                 f"processes[{index}]", f"{words} characters of names and arguments; at most {MAX_WORDS}"
             )
-    for index, stack in enumerate(envelope.stacks):
-        if len(stack.text) > MAX_TEXT:
-            raise WireError(f"stacks[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
+    for name, stacks in (("stacks", envelope.stacks), ("profile_stacks", envelope.profile_stacks)):
+        for index, stack in enumerate(stacks):
+            if len(stack.text) > MAX_TEXT:
+                raise WireError(f"{name}[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
 
 
 def item_count(envelope: Envelope) -> int:
     """Return how many items besides rows an envelope has."""
     own = len(envelope.spans) + len(envelope.gpus) + len(envelope.stacks) + len(envelope.losses)
+    own += len(envelope.profile_stacks)
     own += sum(1 + len(state.processes) for state in envelope.gpu_states)
     return own + sum(
         1

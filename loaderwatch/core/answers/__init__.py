@@ -26,6 +26,7 @@ from loaderwatch.core.answers.basics import (
     VerdictSeverity,
 )
 from loaderwatch.core.answers.charts import (
+    CountedStack,
     Epoch,
     EpochParts,
     Fetches,
@@ -33,8 +34,13 @@ from loaderwatch.core.answers.charts import (
     LoaderEpochs,
     Mark,
     MarkKind,
+    Profile,
+    ProfileFrame,
+    ProfileLine,
+    ProfilePartName,
     Series,
     SlowSample,
+    ThreadStateName,
 )
 from loaderwatch.core.answers.comparison import (
     ComparedRun,
@@ -74,6 +80,7 @@ __all__ = [
     "ComparedRun",
     "Comparison",
     "Contents",
+    "CountedStack",
     "Coupling",
     "CouplingState",
     "Difference",
@@ -103,6 +110,10 @@ __all__ = [
     "Param",
     "Place",
     "PlaceState",
+    "Profile",
+    "ProfileFrame",
+    "ProfileLine",
+    "ProfilePartName",
     "Progress",
     "RankGroup",
     "RankMeasure",
@@ -120,6 +131,7 @@ __all__ = [
     "Stack",
     "Summary",
     "Text",
+    "ThreadStateName",
     "Unit",
     "Verdict",
     "VerdictSeverity",

@@ -130,3 +130,58 @@ class SlowSample(msgspec.Struct, frozen=True, kw_only=True):
     slow_s: float
     fetch_s: float | None
     at: float
+
+
+ProfilePartName: TypeAlias = Literal["fetch", "step", "evaluation", "boundary"]
+ThreadStateName: TypeAlias = Literal[
+    "running", "runnable", "disk", "network", "lock", "pipe", "child", "timer", "waiting"
+]
+
+
+class ProfileFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """One frame of a sampled stack. ``library``: it belongs to Python or an installed package."""
+
+    file: str
+    line: int
+    function: str
+    library: bool
+
+
+class CountedStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack that was sampled ``samples`` times in one state. ``frames``: the outermost first."""
+
+    frames: list[ProfileFrame]
+    state: ThreadStateName
+    samples: int
+
+
+class ProfileLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the user's code, with the calls that it makes into libraries.
+
+    ``share`` is its share of the samples; ``low`` and ``high`` are its 95 % interval (Wilson 1927).
+    """
+
+    file: str
+    line: int
+    function: str
+    share: float
+    low: float
+    high: float
+    states: dict[ThreadStateName, float]  # shares of this line's samples
+    calls: str | None = None  # the library's function that it usually is in; None: its own code
+    per_sample_s: float | None = None  # of a dataset's sample, for "fetch"
+    per_batch_s: float | None = None  # of a batch or step
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of fetches, steps, evaluations or epoch boundaries goes, from samples of stacks."""
+
+    of: ProfilePartName
+    ranks: list[int]
+    start: float | None  # of the first counts
+    end: float | None
+    samples: int  # with a stack
+    unread: int  # without: the process could not be read at that moment, or its stack is a rare one
+    states: dict[ThreadStateName, float]  # shares of the samples
+    lines: list[ProfileLine]  # the largest share first
+    stacks: list[CountedStack]  # the most frequent first
