@@ -33,6 +33,7 @@ from loaderwatch.agent.process.identity import (
 )
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
 from loaderwatch.agent.process.printed_once import say_once
+from loaderwatch.agent.process.readable_thread import publish_thread
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks, release_stacks
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import MOST_CALLS, calls_outside
@@ -87,6 +88,7 @@ class Session:
         self.info = self._describe(ranks or find_ranks())
         self.write_info()
         self.publish_status()
+        publish_thread(ring)
         ring.set_span(Phase.OUTSIDE, monotonic_ns())
 
     def _make_ring(self) -> RingWriter:

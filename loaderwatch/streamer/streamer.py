@@ -21,6 +21,7 @@ from loaderwatch.streamer.messages.run_files import RunFiles
 from loaderwatch.streamer.outbox.files import StreamState, host_folder_name, new_stream_name, ring_folder
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.process_rows import MemberSampler
+from loaderwatch.streamer.profile.sampler import Sampler
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
@@ -94,6 +95,7 @@ class Streamer:
         self._stacks = StackCollector(last_stacks)
         self._idle_gpus = IdleGpus(last_stacks)
         self._slow_loops = SlowLoops(self._in_step, last_stacks)
+        self._sampler = Sampler()
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -115,6 +117,7 @@ class Streamer:
         )
         self._uploader.start()
         self._gpus.start()
+        self._sampler.start()
         if not self._adopting:
             self._succession.adopt_orphans(monotonic_ns())
         try:
@@ -123,6 +126,7 @@ class Streamer:
                 if self._linger():
                     break
         finally:
+            self._sampler.stop()
             self._gpus.stop()
             self._uploader.stop()
         self._roster.close()
@@ -167,6 +171,7 @@ class Streamer:
         if now >= self._next_sample_ns:
             self._next_sample_ns = now + SAMPLE_NS - TICK_NS // 2
             self._sample(now)
+            self._sampler.watch(roster, self._drain.usual_ns)
         self._stacks.poll(roster, self._drain.usual_ns, monotonic_ns())
         for rank in self._idle_gpus.due(self._gpus.used(), self._in_step, now):
             self._stacks.request(rank, roster, monotonic_ns(), GPU_IDLE, workers=False)
@@ -242,10 +247,12 @@ class Streamer:
         waits, offset = self._drain.rows.setdefault("gpu_waits", []), self._state.wall_offset_ns
         waits[:] = self._gpus.believed(waits, offset, final=final)
         tables, losses = self._drain.take(made_ns)
+        profile, profile_stacks = self._sampler.take(monotonic_ns(), offset, final=final)
         for name, rows in (
             ("processes", self._members.take_rows()),
             ("hosts", self._host_rows),
             ("gpus", self._gpus.take_rows(offset)),
+            ("profile", profile),
         ):
             if rows:
                 tables[name] = pack_table(name, rows)
@@ -264,6 +271,7 @@ class Streamer:
             gpu_states=self._gpus.take_states(),
             tables=tables,
             stacks=self._stacks.take(self._state.wall_offset_ns),
+            profile_stacks=profile_stacks,
             losses=losses,
             final=final,
         )

@@ -18,6 +18,7 @@ from torch.utils import data as torch_data
 from loaderwatch.agent.frames import trim_frames
 from loaderwatch.agent.guard import guard, in_own_language, say, shield
 from loaderwatch.agent.process.garbage import watch_collections
+from loaderwatch.agent.process.readable_thread import publish_thread
 from loaderwatch.agent.process.stack_signal import register_stacks
 from loaderwatch.agent.workers.failed_sample import mark
 from loaderwatch.agent.workers.fetch import FetchClock, watch_fetcher
@@ -79,6 +80,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
             why = str(error.strerror)
             say(in_own_language("worker-not-recorded", worker=worker_id, folder=str(folder), why=why))
         return None
+    publish_thread(ring)
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
     stack_signal = probe.stack_signal if registered else 0

@@ -46,6 +46,8 @@ _SLOT: Final = struct.Struct(f"<{SLOT_FIELDS}q")
 _STATIC: Final = struct.Struct("<8s9q")
 _STATUS: Final = struct.Struct("<4q")
 _STATUS_AT: Final = 512
+_THREAD: Final = struct.Struct("<5q")
+_THREAD_AT: Final = 1024
 _CURSOR: Final = struct.Struct("<q")
 pack_slot: Final = _SLOT.pack_into
 SHORT_STEP: Final = int(RecordKind.STEP) | 0x100
@@ -79,6 +81,16 @@ class RingStatus:
     stack_signal: int  # the signal on which faulthandler writes stacks, 0 if none
     faults: int  # faults of ours that the guard swallowed
     tripped: bool  # the guard switched the hooks off
+
+
+@dataclass(frozen=True, slots=True)
+class PythonThread:
+    """Where another process finds the stack of the writer's thread in memory."""
+
+    version: tuple[int, int]  # of the writer's Python
+    native_id: int  # the kernel's id of the thread
+    state: int  # the address of its PyThreadState
+    code_type: int  # the address of types.CodeType
 
 
 Memory = mmap.mmap | bytearray
@@ -213,6 +225,12 @@ class RingWriter:
             self.memory, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
         )
 
+    def set_thread(self, thread: PythonThread) -> None:
+        """Publish the thread whose stack may be read from outside."""
+        _THREAD.pack_into(
+            self.memory, _THREAD_AT, *thread.version, thread.native_id, thread.state, thread.code_type
+        )
+
     def mute(self) -> None:
         """Stop writing to the ring in a forked child, which shares the memory: a ring has one writer."""
         self.memory = bytearray(HEADER_BYTES + self.capacity * SLOT_BYTES)
@@ -315,6 +333,11 @@ class RingReader:
         """The writer's facts that change slowly."""
         finished, stack_signal, faults, tripped = _STATUS.unpack_from(self._map, _STATUS_AT)
         return RingStatus(bool(finished), stack_signal, faults, bool(tripped))
+
+    def thread(self) -> PythonThread | None:
+        """Return the thread whose stack may be read from outside; None if the writer published none."""
+        major, minor, native_id, state, code_type = _THREAD.unpack_from(self._map, _THREAD_AT)
+        return PythonThread((major, minor), native_id, state, code_type) if state else None
 
     def close(self) -> None:
         """Unmap the file."""
