@@ -64,7 +64,7 @@ def test_runs_and_analyze_with_and_without_a_server(
         code, out, _ = printed(capsys, "analyze", which, "--hang-after", "30")
         assert code == 0
         assert out.startswith("train.py (run-1), 1 rank, finished")
-        assert "Training loses" in out
+        assert "Training waits for data" in out
         assert "Advice:" in out
     found = json.loads(printed(capsys, "analyze", "run-1", "--hang-after", "30", "--json")[1])
     assert found[0]["code"] == "input-bound"
@@ -83,7 +83,7 @@ def test_a_copied_file_is_analyzed_where_it_lies_and_not_changed(
     before = copy.read_bytes()
     code, out, _ = printed(capsys, "analyze", str(copy), "--hang-after", "30")
     assert code == 0
-    assert "Training loses" in out
+    assert "Training waits for data" in out
     assert copy.read_bytes() == before
     assert list(copy.parent.iterdir()) == [copy]
     code, _, error = printed(capsys, "analyze", str(tmp_path / "no.duckdb"))
@@ -116,7 +116,7 @@ def test_a_crash_is_said_first_also_when_nothing_else_was_found(
     assert head == "train.py (run-1), 1 rank, crashed, 20 steps"
     assert " ".join(rest.split()).startswith(row["verdict"])
     assert "exit code 3" in row["verdict"]
-    assert "  Advice: The script chose this exit code" in rest
+    assert "  Advice: Read its last lines in the job's log. The script chose this exit code" in rest
     assert "Nothing found" not in out
 
 
