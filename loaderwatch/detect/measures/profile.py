@@ -247,9 +247,10 @@ def _called(frames: Sequence[Frame]) -> str | None:
 
 
 def _module(file: str) -> str:
-    """Return a library file's module: ``PIL.Image``; the file's name where no library's folder is known."""
-    if frozen := _FROZEN.match(file):
-        return frozen["module"]
+    """Return a library file's module, such as ``PIL.Image``; "" if the code is of no file."""
+    if file.startswith("<"):
+        frozen = _FROZEN.match(file)
+        return frozen["module"] if frozen else ""
     inside = _MODULE.search(file)
     path = PurePath((inside["path"] if inside else PurePath(file).stem).replace("\\", "/"))
     parts = path.parts[:-1] if path.name == "__init__" and len(path.parts) > 1 else path.parts
