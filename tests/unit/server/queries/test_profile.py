@@ -104,4 +104,6 @@ def test_a_window_answers_like_the_store_of_the_same_time(store: DuckDBStore) ->
                 assert one.per_batch_s == pytest.approx(other.per_batch_s)
             rounded = [msgspec.structs.replace(line, per_batch_s=None) for line in stores.lines]
             lines = [msgspec.structs.replace(line, per_batch_s=None) for line in mine.lines]
-            assert msgspec.structs.replace(mine, lines=lines) == msgspec.structs.replace(stores, lines=rounded)
+            assert msgspec.structs.replace(mine, lines=lines) == msgspec.structs.replace(
+                stores, lines=rounded
+            )
