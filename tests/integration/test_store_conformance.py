@@ -114,7 +114,7 @@ def test_texts_of_sampled_stacks_are_stored_once_and_found_by_their_counts(open_
         store.append([envelope(seq, tables={"profile": rows}, profile_stacks=repeated)])
         store.close()
     store = open_store()
-    store.append([envelope(3, tables={"profile": counts([OWN], [4], t_ns=T0 + 9 * SECOND)})])
+    store.append([envelope(9, tables={"profile": counts([OWN], [4], t_ns=T0 + 9 * SECOND)})])
     assert list(store.all_profile_stacks("run-1")) == sorted(STACKS, key=lambda stack: stack.id)
     (zipped,) = (stack for stack in STACKS if stack.id == ZIP)
     assert store.profile_stacks("run-1", T0, T0 + 5 * SECOND) == [zipped]
