@@ -78,7 +78,8 @@ def test_the_newest_attempt_of_all_ranks_unless_something_else_is_asked_for(stor
     assert stored_profile(store, "run-1", rank=1).samples == 20
     assert stored_profile(store, "run-1", rank=7).ranks == [7]
     (step,) = stored_profile(store, "run-1", "step").lines
-    assert (step.share, step.per_sample_s, step.per_batch_s) == (1.0, None, pytest.approx(0.075))
+    assert (step.share, step.per_sample_s) == (1.0, None)
+    assert step.per_batch_s == pytest.approx(0.075)
     assert stored_profile(store, "run-1", "boundary").lines == []
     assert stored_profile(store, "run-1", start=START, end=START + 100).samples == 201
     assert stored_profile(store, "run-1", start=START + 61.5, end=START + 100).ranks == [1]
