@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from loaderwatch.core.records import UNKNOWN, ProfilePart
 from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.server.queries import live_answers
 from loaderwatch.server.queries.profile import profile_in, stored_profile
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.facts import UnknownAttempt
@@ -108,3 +111,16 @@ def test_a_window_answers_like_the_store_of_the_same_time(store: DuckDBStore) ->
             assert msgspec.structs.replace(mine, lines=lines) == msgspec.structs.replace(
                 stores, lines=rounded
             )
+
+
+def test_a_live_run_whose_file_was_removed_answers_from_its_window(
+    store: DuckDBStore, tmp_path: Path
+) -> None:
+    run = RunEvidence(rebuild(store, "run-1").window())
+    known = {"run-1": SimpleNamespace(evidence=lambda: run), "new": SimpleNamespace(evidence=lambda: None)}
+    parts: Any = SimpleNamespace(store=DuckDBStore(tmp_path / "empty"), live=known)
+    assert live_answers.profile(parts, "run-1", "fetch", 1, None, None, None) == profile_in(run, "fetch", 1)
+    for run_id in ("new", "nope"):
+        with pytest.raises(UnknownRun):
+            live_answers.profile(parts, run_id, "fetch", None, None, None, None)
+    parts.store.close()
