@@ -17,6 +17,8 @@ from loaderwatch.core.answers import (
     Comparison,
     Finding,
     Fingerprint,
+    Profile,
+    ProfilePartName,
     RunRow,
     ServerFacts,
     Stack,
@@ -99,6 +101,11 @@ class Client(Server):
     def what_if(self, run_id: str) -> list[WhatIf]:
         """Return the predictions for other settings of a run's loaders."""
         return self.get(f"{_run(run_id)}/what-if", list[WhatIf])
+
+    def profile(self, run_id: str, of: ProfilePartName, rank: int | None = None) -> Profile:
+        """Return where the time of a part of a run goes, of one rank or of all ranks (None)."""
+        query = urllib.parse.urlencode({"of": of} | ({} if rank is None else {"rank": rank}))
+        return self.get(f"{_run(run_id)}/profile?{query}", Profile)
 
     def comparison(self, a: str, b: str) -> Comparison:
         """Return what changed from one run to another."""

@@ -1,0 +1,71 @@
+"""Gets a run's profile from its server, its file or its recording."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Final, get_args
+
+from loaderwatch.cli.run_source import FiledRun, RecordedRun, RunSource, ServedRun
+from loaderwatch.core.answers import Profile, ProfilePartName
+from loaderwatch.core.client import ServerError
+from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.protocol import Store
+
+PARTS: Final[tuple[ProfilePartName, ...]] = get_args(ProfilePartName)
+_UNKNOWN_PATH: Final = 404
+
+
+def profiles(source: RunSource, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
+    """Return the profile of each part, of one rank or of all (None); none if the source has no profiles.
+
+    A server, a file or a recording of an older version has none.
+
+    Raises:
+        ServerError, StoreError, WireError: the run cannot be read.
+    """
+    match source:
+        case ServedRun():
+            return _served(source, parts, rank)
+        case FiledRun():
+            return [_stored(source.store, source.run_id, part, rank) for part in parts]
+        case RecordedRun():
+            return _recorded(source, parts, rank)
+
+
+def heaviest_profile(source: RunSource) -> Profile | None:
+    """Return the profile of the part that lost the most time; None if there is none.
+
+    It has the most samples, because samples are taken in proportion to the lost time.
+    """
+    return max(profiles(source, PARTS, None), key=lambda profile: profile.samples, default=None)
+
+
+def _served(source: ServedRun, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
+    try:
+        return [source.client.profile(source.run_id, part, rank) for part in parts]
+    except ServerError as error:
+        if error.status != _UNKNOWN_PATH:
+            raise
+        return []
+
+
+def _recorded(source: RecordedRun, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
+    """Store the recording for a moment, so that it is read like a run in a store."""
+    recorded = source.recorded
+    if not any("profile" in envelope.tables for envelope in recorded.decoded()):
+        return []
+    with (
+        tempfile.TemporaryDirectory(prefix="loaderwatch-") as folder,
+        closing(DuckDBStore(Path(folder))) as store,
+    ):
+        store.append(list(recorded.decoded()))
+        return [_stored(store, recorded.run_id, part, rank) for part in parts]
+
+
+def _stored(store: Store, run_id: str, part: ProfilePartName, rank: int | None) -> Profile:
+    queries = importlib.import_module("loaderwatch.server.queries.profiles")
+    profile: Profile = queries.profile(store, run_id, part, rank=rank)
+    return profile
