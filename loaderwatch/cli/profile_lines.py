@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import fill
+from textwrap import wrap
 from typing import Final
 
 from loaderwatch.core.answers import Param, Profile, ProfileLine, ProfilePartName, Text, ThreadStateName
@@ -39,7 +39,11 @@ def profile_lines(profile: Profile, most_lines: int = MOST_LINES) -> list[str]:
     if profile.unread:
         after.append(in_own_language("profile-unread", unread=profile.unread))
     table = ["", *_table(shown, profile.of)] if shown else []
-    return [*(fill(text, _WIDTH) for text in said), *table, *(fill(text, _WIDTH) for text in after)]
+    return [*_wrapped(said), *table, *_wrapped(after)]
+
+
+def _wrapped(texts: list[str]) -> list[str]:
+    return [printed for text in texts for printed in wrap(text, _WIDTH)]
 
 
 def why_empty(of: ProfilePartName, unread: int) -> str:
