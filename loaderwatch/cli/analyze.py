@@ -156,9 +156,7 @@ def _more(analysis: _Analysis, source: RunSource, args: argparse.Namespace) -> _
     """Return the analysis with the settings and the profile that the arguments ask for."""
     if args.what_if:
         analysis = replace(analysis, settings=_settings(source))
-    if args.json or args.attempt is not None:  # a profile is of the whole run
-        return analysis
-    return replace(analysis, profile=heaviest_profile(source))
+    return analysis if args.json else replace(analysis, profile=heaviest_profile(source, args.attempt))
 
 
 def _settings(source: RunSource) -> list[WhatIf]:

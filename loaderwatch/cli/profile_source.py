@@ -18,34 +18,46 @@ PARTS: Final[tuple[ProfilePartName, ...]] = get_args(ProfilePartName)
 _UNKNOWN_PATH: Final = 404
 
 
-def profiles(source: RunSource, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
-    """Return the profile of each part, of one rank or of all (None); none if the source has no profiles.
+def profiles(
+    source: RunSource,
+    parts: tuple[ProfilePartName, ...],
+    rank: int | None = None,
+    attempt: int | None = None,
+) -> list[Profile]:
+    """Return the profile of each part; none if an older server or recording has no profiles.
 
-    A server, a file or a recording of an older version has none.
+    Args:
+        source: the run.
+        parts: the parts of the training.
+        rank: only this rank; None: all.
+        attempt: this attempt of the run; None: the newest. A recording is taken as a whole.
 
     Raises:
         ServerError, StoreError, WireError: the run cannot be read.
     """
     match source:
         case ServedRun():
-            return _served(source, parts, rank)
+            return _served(source, parts, rank, attempt)
         case FiledRun():
-            return [_stored(source.store, source.run_id, part, rank) for part in parts]
+            return [_stored(source.store, source.run_id, part, rank, attempt) for part in parts]
         case RecordedRun():
             return _recorded(source, parts, rank)
 
 
-def heaviest_profile(source: RunSource) -> Profile | None:
+def heaviest_profile(source: RunSource, attempt: int | None = None) -> Profile | None:
     """Return the profile of the part that lost the most time; None if there is none.
 
     It has the most samples, because samples are taken in proportion to the lost time.
     """
-    return max(profiles(source, PARTS, None), key=lambda profile: profile.samples, default=None)
+    found = profiles(source, PARTS, attempt=attempt)
+    return max(found, key=lambda profile: profile.samples, default=None)
 
 
-def _served(source: ServedRun, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
+def _served(
+    source: ServedRun, parts: tuple[ProfilePartName, ...], rank: int | None, attempt: int | None
+) -> list[Profile]:
     try:
-        return [source.client.profile(source.run_id, part, rank) for part in parts]
+        return [source.client.profile(source.run_id, part, rank, attempt) for part in parts]
     except ServerError as error:
         if error.status != _UNKNOWN_PATH:
             raise
@@ -62,10 +74,12 @@ def _recorded(source: RecordedRun, parts: tuple[ProfilePartName, ...], rank: int
         closing(DuckDBStore(Path(folder))) as store,
     ):
         store.append(list(recorded.decoded()))
-        return [_stored(store, recorded.run_id, part, rank) for part in parts]
+        return [_stored(store, recorded.run_id, part, rank, None) for part in parts]
 
 
-def _stored(store: Store, run_id: str, part: ProfilePartName, rank: int | None) -> Profile:
-    queries = importlib.import_module("loaderwatch.server.queries.profiles")
-    profile: Profile = queries.profile(store, run_id, part, rank=rank)
+def _stored(
+    store: Store, run_id: str, part: ProfilePartName, rank: int | None, attempt: int | None
+) -> Profile:
+    query = importlib.import_module("loaderwatch.server.queries.profile")
+    profile: Profile = query.stored_profile(store, run_id, part, rank, attempt=attempt)
     return profile

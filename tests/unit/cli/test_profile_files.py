@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.cli.profile_files import collapsed, speedscope
 from loaderwatch.core.answers import Profile
-from tests.fakes.profiles import LIBRARY, SCRIPT, frame, stack, zip_profile
+from tests.fakes.profile_answers import LIBRARY, SCRIPT, frame, stack, zip_profile
 
 HOSTILE = "read;all\x1b[2J\r\n\u202e\udcffx"
 

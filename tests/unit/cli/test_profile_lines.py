@@ -6,7 +6,7 @@ import pytest
 
 from loaderwatch.cli.profile_lines import FEWEST, MOST_LINES, profile_lines, short_files, why_empty
 from loaderwatch.core.printable import columns
-from tests.fakes.profiles import line, zip_profile
+from tests.fakes.profile_answers import line, zip_profile
 
 
 @pytest.fixture(params=["en", "zh"])

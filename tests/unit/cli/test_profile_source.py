@@ -20,7 +20,7 @@ from loaderwatch.core.wire import Envelope, pack_table
 from loaderwatch.server.recordings.recording import Recording, pack
 from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.feed import Feed
-from tests.fakes.profiles import zip_profile
+from tests.fakes.profile_answers import zip_profile
 
 SAMPLES = {"fetch": 812, "step": 30, "evaluation": 0, "boundary": 900}
 
@@ -30,8 +30,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The arguments of each question; it is answered with the samples of its part."""
     questions: list[tuple[Any, ...]] = []
 
-    def profile(store: DuckDBStore, run_id: str, of: str, *, rank: int | None = None) -> Profile:
-        questions.append((store.run(run_id).run_id, of, rank))
+    def profile(
+        store: DuckDBStore, run_id: str, of: str, rank: int | None = None, *, attempt: int | None = None
+    ) -> Profile:
+        questions.append((store.run(run_id).run_id, of, rank, attempt))
         return zip_profile(of=of, samples=SAMPLES[of])
 
     monkeypatch.setitem(sys.modules, "loaderwatch.server.queries.profiles", SimpleNamespace(profile=profile))  # type: ignore[arg-type]
@@ -69,17 +71,18 @@ def test_a_file_is_asked_by_the_servers_query(data_dir: Path, asked: list[tuple[
     with open_run(str(data_dir / "runs" / "run-1.duckdb"), None) as source:
         assert isinstance(source, FiledRun)
         assert [found.of for found in profiles(source, ("step", "fetch"), 3)] == ["step", "fetch"]
-        heaviest = heaviest_profile(source)
+        heaviest = heaviest_profile(source, 2)
     assert heaviest is not None
     assert heaviest.of == "boundary"
-    assert asked == [("run-1", "step", 3), ("run-1", "fetch", 3), *(("run-1", of, None) for of in PARTS)]
+    assert asked[:2] == [("run-1", "step", 3, None), ("run-1", "fetch", 3, None)]
+    assert asked[2:] == [("run-1", of, None, 2) for of in PARTS]
 
 
 def test_a_recording_is_stored_to_be_asked(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
     with open_run(recorded(tmp_path, sampled(Feed("run-1").envelope())), None) as source:
         assert isinstance(source, RecordedRun)
         assert [found.samples for found in profiles(source, ("fetch",), None)] == [812]
-    assert asked == [("run-1", "fetch", None)]
+    assert asked == [("run-1", "fetch", None, None)]
 
 
 def test_a_recording_without_counts_has_no_profile(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
@@ -90,7 +93,7 @@ def test_a_recording_without_counts_has_no_profile(tmp_path: Path, asked: list[t
 
 
 def test_a_server_is_asked_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = served(monkeypatch, lambda run_id, of, rank: zip_profile(of=of, samples=SAMPLES[of]))
+    source = served(monkeypatch, lambda run_id, of, rank, attempt: zip_profile(of=of, samples=SAMPLES[of]))
     heaviest = heaviest_profile(source)
     assert heaviest is not None
     assert heaviest.of == "boundary"
@@ -120,5 +123,5 @@ def test_the_question_names_part_and_rank(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Client, "get", get)
     client = Client("http://127.0.0.1:1", None)
     client.profile("run 1", "step")
-    client.profile("run-1", "fetch", 0)
-    assert paths == ["/runs/run%201/profile?of=step", "/runs/run-1/profile?of=fetch&rank=0"]
+    client.profile("run-1", "fetch", 0, 2)
+    assert paths == ["/runs/run%201/profile?of=step", "/runs/run-1/profile?of=fetch&rank=0&attempt=2"]

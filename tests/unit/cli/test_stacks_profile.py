@@ -14,7 +14,7 @@ from loaderwatch.core import wire
 from loaderwatch.core.answers import Profile
 from loaderwatch.server.recordings.recording import Recording, pack
 from tests.fakes.feed import Feed
-from tests.fakes.profiles import line, zip_profile
+from tests.fakes.profile_answers import line, zip_profile
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, *found: Profile) -> list[tuple[tuple
         return list(found)
 
     monkeypatch.setattr(stacks, "profiles", profiles)
-    monkeypatch.setattr(analyze, "heaviest_profile", lambda source: next(iter(found), None))
+    monkeypatch.setattr(analyze, "heaviest_profile", lambda source, attempt: next(iter(found), None))
     return asked
 
 

@@ -27,7 +27,7 @@ def line(number: int, share: float, **changed: Any) -> ProfileLine:
 
 
 def stack(samples: int, *frames: ProfileFrame, state: Any = "running") -> CountedStack:
-    """A stack of these frames, the outermost first, that was sampled so often."""
+    """A stack with so many samples. The outermost frame comes first."""
     return CountedStack(frames=list(frames), state=state, samples=samples)
 
 
