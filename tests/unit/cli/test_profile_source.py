@@ -36,7 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         questions.append((store.run(run_id).run_id, of, rank, attempt))
         return zip_profile(of=of, samples=SAMPLES[of])
 
-    monkeypatch.setitem(sys.modules, "loaderwatch.server.queries.profiles", SimpleNamespace(profile=profile))  # type: ignore[arg-type]
+    query: Any = SimpleNamespace(stored_profile=profile)
+    monkeypatch.setitem(sys.modules, "loaderwatch.server.queries.profile", query)
     return questions
 
 
@@ -61,7 +62,8 @@ def recorded(folder: Path, envelope: Envelope) -> str:
 
 def served(monkeypatch: pytest.MonkeyPatch, answer: Any) -> ServedRun:
     monkeypatch.setattr(Client, "profile", lambda client, *question: answer(*question))
-    return ServedRun(Client("http://127.0.0.1:1", None), SimpleNamespace(run_id="run-1"))  # type: ignore[arg-type]
+    row: Any = SimpleNamespace(run_id="run-1")
+    return ServedRun(Client("http://127.0.0.1:1", None), row)
 
 
 def test_a_file_is_asked_by_the_servers_query(data_dir: Path, asked: list[tuple[Any, ...]]) -> None:
