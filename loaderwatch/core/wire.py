@@ -330,10 +330,15 @@ def _check(envelope: Envelope) -> None:
             raise WireError(
                 f"processes[{index}]", f"{words} characters of names and arguments; at most {MAX_WORDS}"
             )
-    for name, stacks in (("stacks", envelope.stacks), ("profile_stacks", envelope.profile_stacks)):
-        for index, stack in enumerate(stacks):
-            if len(stack.text) > MAX_TEXT:
-                raise WireError(f"{name}[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
+    check_texts("stacks", envelope.stacks)
+    check_texts("profile_stacks", envelope.profile_stacks)
+
+
+def check_texts(name: str, stacks: Sequence[StackDump | ProfileStack]) -> None:
+    """Raise WireError if a stack's text is too long. ``name`` is the field with the stacks."""
+    for index, stack in enumerate(stacks):
+        if len(stack.text) > MAX_TEXT:
+            raise WireError(f"{name}[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
 
 
 def item_count(envelope: Envelope) -> int:

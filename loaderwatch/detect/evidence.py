@@ -13,6 +13,7 @@ from typing import Final
 
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.detect.finding import Occurrence
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.coupling import Comparison, Coupling
@@ -20,6 +21,7 @@ from loaderwatch.detect.measures.critical_path import RunUse, counted, run_use
 from loaderwatch.detect.measures.machine import Cpus, HostLoad, Machine, cpus_of, machine_of, slowness_of
 from loaderwatch.detect.measures.other_work import Held, interpreter_held
 from loaderwatch.detect.measures.pace import Pace, pace_of, paces_of, recent
+from loaderwatch.detect.measures.profile import Profile, profile_of
 from loaderwatch.detect.measures.progress import Stuck, stuck, wait_limit_s
 from loaderwatch.detect.measures.time_use import RECENT_S, quiet_since_ns, share_of, uses_of, wait_share
 from loaderwatch.detect.shared_thresholds import Limits
@@ -36,6 +38,7 @@ class RankEvidence:
         self.load = load
         self.limits = limits
         self._machines: dict[int, Machine] = {}
+        self._profiles: dict[tuple[ProfilePart, int | None], Profile] = {}
 
     # ---- what the rank reported
 
@@ -113,6 +116,15 @@ class RankEvidence:
     def boundaries(self, loader: LoaderInfo) -> list[Boundary]:
         """Return the epoch boundaries of a loader, oldest first."""
         return boundaries(self.rows, loader)
+
+    # ---- where its time goes, line by line
+
+    def profile(self, part: ProfilePart, loader: int | None = None) -> Profile:
+        """Return the counted stacks of a part of the training, of one loader or of all (None)."""
+        if (part, loader) not in self._profiles:
+            rows, texts = self.rows.table("profile"), self.rows.profile_texts
+            self._profiles[part, loader] = profile_of(rows, texts, part, loader=loader)
+        return self._profiles[part, loader]
 
     # ---- whether it makes progress
 

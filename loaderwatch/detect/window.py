@@ -92,6 +92,7 @@ class RankWindow:
     stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
     # Stacks of short repeated phases, by the reason why they were taken, oldest first.
     passing_stacks: Mapping[str, list[StackDump]] = field(default_factory=dict)
+    profile_texts: Mapping[int, str] = field(default_factory=dict)  # by id, of the table "profile"
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
     courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one

@@ -55,6 +55,8 @@ TICKS_RATIO: Final = threshold(
     "ratio",
     "simulated with CLIPPED_RATIO, for medians: of the spread by chance; a clock's sums spread less",
 )
+NORMAL_95: Final = 1.959964
+"""The two-sided 95 % quantile of the normal distribution."""
 STEADY_RATIO: Final = threshold(
     0.4, "ratio", "chosen: each half's slope against that of the whole; growth that levels off is no leak"
 )
@@ -174,6 +176,20 @@ def total(values: Floats) -> float:
 def ratio(part: float, whole: float) -> float:
     """Return ``part / whole``; NaN if ``whole`` is not above 0."""
     return part / whole if whole > 0 else math.nan
+
+
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """Return the 95 % interval of the share that ``part`` of ``whole`` independent samples show, 0 to 1.
+
+    Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). It is
+    (0, 1) without samples.
+    """
+    if whole <= 0:
+        return 0.0, 1.0
+    share, z2 = part / whole, NORMAL_95**2
+    middle = (share + z2 / (2 * whole)) / (1 + z2 / whole)
+    half = NORMAL_95 / (1 + z2 / whole) * math.sqrt(share * (1 - share) / whole + z2 / (4 * whole**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def autocorrelation(values: Floats, lag: int) -> float:

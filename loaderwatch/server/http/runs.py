@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from loaderwatch.advise.comparison.compare import comparison
+from loaderwatch.core.answers import ProfilePartName
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
@@ -263,6 +264,20 @@ def slow_samples(
 ) -> Response:
     """Return the slowest samples."""
     return json_answer(charts.slow_samples(_parts(request).store, run, rank, limit))
+
+
+@router.get("/{run}/profile")
+def profile(
+    request: Request,
+    run: str,
+    of: ProfilePartName = "fetch",
+    rank: Rank = None,
+    start: Time = None,
+    end: Time = None,
+    attempt: Attempt = None,
+) -> Response:
+    """Return which lines take the time of fetches, steps, evaluations or epoch boundaries."""
+    return json_answer(live_answers.profile(_parts(request), run, of, rank, start, end, attempt))
 
 
 @router.get("/{run}/audit")

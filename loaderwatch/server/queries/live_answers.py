@@ -16,7 +16,7 @@ from loaderwatch.advise.facts import facts_of
 from loaderwatch.advise.option_gains import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
-from loaderwatch.core.answers import RunStatus, Text, Verdict
+from loaderwatch.core.answers import ProfilePartName, RunStatus, Text, Verdict
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GpuState, LoaderInfo, SpanInfo
 from loaderwatch.core.from_records import from_records
@@ -34,6 +34,7 @@ from loaderwatch.server.alerts.alert_book import Alert, AlertBook, UnknownAlert,
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
 from loaderwatch.server.queries.charts import epoch_of, seconds, stored_summary
+from loaderwatch.server.queries.profile import profile_in, stored_profile
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
@@ -419,6 +420,26 @@ def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
         if rank is None or rank == number
         for stack in sorted(window.ranks[number].stacks, key=lambda stack: stack.worker)
     ]
+
+
+def profile(
+    parts: Parts,
+    run_id: str,
+    of: ProfilePartName,
+    rank: int | None,
+    start: float | None,
+    end: float | None,
+    attempt: int | None,
+) -> answers.Profile:
+    """Answer ``GET /runs/{run}/profile``."""
+    try:
+        return stored_profile(parts.store, run_id, of, rank, start, end, attempt)
+    except UnknownRun:
+        live = parts.live.get(run_id)
+        known = live.evidence() if live is not None else None
+        if known is None:
+            raise
+        return profile_in(known, of, rank)
 
 
 def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:

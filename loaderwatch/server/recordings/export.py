@@ -13,6 +13,7 @@ from loaderwatch.core import wire
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.live.summary import state_now
@@ -56,7 +57,7 @@ def export(
     since_ns = 0 if last_s is None else run.last_seen_ns - int(last_s * 1e9)
     sequences = store.sequences(run_id) if whole else {}
     events = list(store.all_events(run_id) if whole else store.events(run_id, since_ns, END_OF_TIME_NS))
-    parts = _Parts(run, events, whole=whole)
+    parts = _Parts(run, events, store.profile_stacks(run_id, since_ns, END_OF_TIME_NS), whole=whole)
     for table in TABLES:
         # Rows are stored under their begin. A wait that ended in the range may have begun long before.
         begin_ns = max(0, since_ns - LONGEST_ROW_NS)
@@ -80,13 +81,17 @@ def export(
 
 
 class _Parts:
-    """The events as envelopes, and the rows that each envelope will carry."""
+    """The events as envelopes, and the rows and texts of sampled stacks that each envelope will carry."""
 
-    def __init__(self, run: StoredRun, events: list[StoredEvent], *, whole: bool) -> None:
+    def __init__(
+        self, run: StoredRun, events: list[StoredEvent], texts: list[ProfileStack], *, whole: bool
+    ) -> None:
         self._run = run
         self._whole = whole
         self._bodies = [event.body for event in events]
         self._tables: list[dict[str, dict[str, bytes]]] = [{} for _ in events]
+        self._waiting_texts = {stack.id: stack for stack in texts}
+        self._texts: list[list[ProfileStack]] = [[] for _ in events]
         self.counted: list[dict[str, bytes]] = [{} for _ in events]
         self._of_host: dict[str, list[int]] = {}
         for place, body in enumerate(self._bodies):
@@ -121,6 +126,10 @@ class _Parts:
             self._tables[place][table] = {
                 name: old.get(name, b"") + data for name, data in _packed(table, columns, picked).items()
             }
+            if table == "profile":  # each text goes with the first counts of its stack
+                named = dict.fromkeys(columns["stack"][picked].tolist())
+                waiting = self._waiting_texts
+                self._texts[place] += [waiting.pop(number) for number in named if number in waiting]
             if "counted" in columns:
                 counted = columns["counted"][picked].astype("<u1").tobytes()
                 self.counted[place][table] = self.counted[place].get(table, b"") + counted
@@ -140,14 +149,19 @@ class _Parts:
         """
         if self._whole:
             return [
-                msgspec.structs.replace(body, tables=tables)
-                for body, tables in zip(self._bodies, self._tables, strict=True)
+                msgspec.structs.replace(body, tables=tables, profile_stacks=texts)
+                for body, tables, texts in zip(self._bodies, self._tables, self._texts, strict=True)
             ]
         envelopes = []
         introduced: set[str] = set()
-        for number, (body, tables) in enumerate(zip(self._bodies, self._tables, strict=True), start=1):
+        for place, body in enumerate(self._bodies):
             host = body.host.name
-            replaced: dict[str, Any] = {"tables": tables, "stream": "export", "seq": number}
+            replaced: dict[str, Any] = {
+                "tables": self._tables[place],
+                "profile_stacks": self._texts[place],
+                "stream": "export",
+                "seq": place + 1,
+            }
             if host not in introduced:
                 introduced.add(host)
                 described = {process.rank for process in body.processes}

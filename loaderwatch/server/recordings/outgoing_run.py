@@ -132,6 +132,7 @@ def _recorded(recorded: Recording) -> Iterator[Part]:
             counted=stored_counted if stored_counted is not None else _counted(envelope, facts),
             hosts=[envelope.host.name] * wire.row_count(envelope.tables.get("hosts", {})),
             events=[event_of(body, facts=has_new_facts)] if is_event or recorded.rest is not None else [],
+            profile_stacks=envelope.profile_stacks,
         )
 
 
@@ -146,6 +147,8 @@ def _counted(envelope: wire.Envelope, facts: RunFacts) -> dict[str, bytes]:
 def _stored(store: Store, run_id: str) -> Iterator[Part]:
     for event in store.all_events(run_id):
         yield Part(events=[event_of(event.body, facts=event.facts)])
+    for stack in store.all_profile_stacks(run_id):
+        yield Part(profile_stacks=[stack])
     for table in TABLES:
         at_once = max(1, PART_BYTES // (9 * len(TABLES[table])))
         for columns in _stretches(store, run_id, table):
@@ -186,6 +189,7 @@ def _large(parts: Iterator[Part]) -> Iterator[Part]:
     for part in parts:
         part_bytes = sum(len(data) for table in part.tables.values() for data in table.values())
         part_bytes += sum(len(event.body) for event in part.events)
+        part_bytes += sum(len(stack.text) for stack in part.profile_stacks)
         if joined and joined_bytes + part_bytes > PART_BYTES:
             yield _joined(joined)
             joined, joined_bytes = [], 0
@@ -211,4 +215,5 @@ def _joined(parts: list[Part]) -> Part:
         counted={name: b"".join(bits) for name, bits in counted.items()},
         hosts=[host for part in parts for host in part.hosts],
         events=[event for part in parts for event in part.events],
+        profile_stacks=[stack for part in parts for stack in part.profile_stacks],
     )

@@ -276,10 +276,11 @@ class _NewestStarts:
 
 
 def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:
-    """Compress an envelope without its rows and without known facts."""
+    """Compress an envelope without its rows, texts of sampled stacks and known facts."""
     slim = msgspec.structs.replace(
         envelope,
         tables={},
+        profile_stacks=[],
         processes=envelope.processes if facts else [],
         gpus=envelope.gpus if facts else [],
         spans=envelope.spans if spans else [],
@@ -290,3 +291,13 @@ def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:
 def unpack_event(body: bytes) -> Envelope:
     """Unpack what ``pack_event`` packed."""
     return decode(zlib.decompress(body))
+
+
+def pack_text(text: str) -> bytes:
+    """Compress the text of a sampled stack."""
+    return zlib.compress(text.encode(), 1)
+
+
+def unpack_text(body: bytes) -> str:
+    """Unpack what ``pack_text`` packed."""
+    return zlib.decompress(body).decode()

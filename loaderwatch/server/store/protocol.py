@@ -14,7 +14,7 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
+from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState, ProfileStack
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.facts import Attempt, UnknownAttempt
 
@@ -164,6 +164,7 @@ class Recall:
     sequences: dict[str, list[tuple[int, int]]]  # by stream: stored sequence numbers, as inclusive intervals
     events: list[StoredEvent]
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``
+    profile_stacks: list[ProfileStack]  # the texts of the stacks that ``tables`` count
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,23 @@ class Recent:
 
     sequences: dict[str, list[tuple[int, int]]]
     tables: dict[str, Columns]
+    profile_stacks: list[ProfileStack]
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """The counts of sampled stacks of one part of a training, and what they are shares of.
+
+    ``counts`` are rows of the table ``profile`` without its loaders and workers. They are summed over time:
+    ``t_ns`` is the last one. ``sample_s`` and ``batch_s`` are the average fetch per sample of the dataset and
+    per batch, in seconds, for a profile of fetches. For one of steps, ``batch_s`` is a step's own work.
+    """
+
+    counts: Columns
+    texts: dict[int, str]  # by id of the stack
+    first_ns: int | None  # when the first counts were taken, ns UTC
+    sample_s: float | None
+    batch_s: float | None
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +209,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     counted: dict[str, bytes] = {}
     hosts: list[str] = []  # one host name per row of ``hosts``
     events: list[Kept] = []
+    profile_stacks: list[ProfileStack] = []  # texts of sampled stacks; a repeated one counts once
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,6 +342,15 @@ class Store(Protocol):
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""
+
+    def profile(self, run_id: str, part: int, rank: int | None, start_ns: int, end_ns: int) -> StoredProfile:
+        """Return the counts of sampled stacks of a ``ProfilePart`` that were taken in [start, end)."""
+
+    def profile_stacks(self, run_id: str, start_ns: int, end_ns: int) -> list[ProfileStack]:
+        """Return the texts of the stacks with counts in [start, end), ordered by id."""
+
+    def all_profile_stacks(self, run_id: str) -> Iterator[ProfileStack]:
+        """Yield the texts of all sampled stacks, ordered by id."""
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""

@@ -60,6 +60,8 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
     },
     # What envelopes carry besides rows: zlib-compressed MessagePack envelopes.
     "events": {"ordinal": "BIGINT", "t_ns": "BIGINT", "facts": "BOOLEAN", "lost": "BIGINT", "body": "BLOB"},
+    # The texts that the column ``stack`` of the table "profile" names, each once: zlib-compressed UTF-8.
+    "profile_stacks": {"stack": "BIGINT", "body": "BLOB"},
     # Buckets whose rollup does not hold all rows.
     "dirty": {"level": "BIGINT", "source": "VARCHAR", "t_ns": "BIGINT"},
     "alerts": {

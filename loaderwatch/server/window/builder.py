@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuState, SpanInfo
+from loaderwatch.core.facts import GpuState, ProfileStack, SpanInfo
 from loaderwatch.core.records import LEARNED_FROM, TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, SummedRank, first_at
@@ -20,6 +20,7 @@ from loaderwatch.server.window import recent_sums, totals
 from loaderwatch.server.window.detailed_hosts import LARGE, MOST_RANKS, Detailed, by_host, scarcity
 from loaderwatch.server.window.kept_stacks import KeptStacks
 from loaderwatch.server.window.loader_histories import Courses
+from loaderwatch.server.window.profile_texts import ProfileTexts
 from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.window.totals import RunTotals, Totals, of_training
 
@@ -136,6 +137,7 @@ class WindowBuilder:
         self._hosts: dict[str, HeldHost] = {}
         self._courses = Courses()
         self._totals = Totals()
+        self._profile_texts = ProfileTexts()
         self._gathered = Gathered()
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
@@ -202,8 +204,19 @@ class WindowBuilder:
             host.gpu_states, host.looked_ns = envelope.gpu_states, envelope.made_ns
         for stack in envelope.stacks:
             self._rank(stack.rank).stacks.take(stack)
+        self.add_profile_texts(envelope.profile_stacks)
         if count:
             self._lost_records += sum(loss.count for loss in envelope.losses)
+
+    def add_profile_texts(self, stacks: Sequence[ProfileStack]) -> None:
+        """Take in texts of sampled stacks. Windows have a limited number of them."""
+        if stacks:
+            self._profile_texts.take(stacks, self._sampled_stacks)
+
+    def _sampled_stacks(self) -> set[int]:
+        """Return the ids of the stacks that are counted in the rows of any rank."""
+        held = (rank.buffers["profile"] for rank in self._ranks.values() if "profile" in rank.buffers)
+        return {number for buffer in held for number in buffer.rows()["stack"].tolist()}
 
     def add_rows(self, table: str, block: Block, host: str, *, count: bool = True, sums: bool = True) -> None:
         """Take in rows of a table. ``count`` false: totals have them already; ``sums`` false: all sums do."""
@@ -410,10 +423,11 @@ class WindowBuilder:
     # -- out
 
     def held_bytes(self) -> int:
-        """Return the memory that rows and stacks take."""
+        """Return the memory that rows, stacks and texts of sampled stacks take."""
         hosts = sum(host.buffer.held_bytes for host in self._hosts.values())
         ranks = sum(buffer.held_bytes for rank in self._ranks.values() for buffer in rank.buffers.values())
-        return hosts + ranks + sum(rank.stacks.held_bytes for rank in self._ranks.values())
+        stacks = sum(rank.stacks.held_bytes for rank in self._ranks.values())
+        return hosts + ranks + stacks + self._profile_texts.held_bytes
 
     def window(self, now_ns: int | None = None) -> RunWindow:
         """Return the last ``WINDOW_S`` seconds before ``now_ns`` (UTC; None: the newest ``made_ns``)."""
@@ -425,6 +439,7 @@ class WindowBuilder:
         reach_ns = self._first_ns
         all_ranks = self._everyone or self._summarized()
         detailed = set() if self._detailed is None else self._detailed.hosts
+        profile_texts = self._profile_texts.shown()
         # Rows that arrived before their process was described wait for the description.
         for number, process in sorted(self.facts.processes.items()):
             host = self.facts.rank_hosts[number]
@@ -450,6 +465,7 @@ class WindowBuilder:
                 },
                 stacks=rank.stacks.newest,
                 passing_stacks=rank.stacks.passing,
+                profile_texts=profile_texts,
                 last_workers=list(rank.last_workers),
                 courses=self._courses.of(number),
             )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.columns import Columns
+from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import WINDOW_S, RunWindow
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
@@ -68,7 +69,9 @@ def windows(
         while event is not None and event.t_ns <= now_ns:
             builder.add_facts(event.body)
             event = next(events, None)
-        for table, columns in rows.until(now_ns):
+        arrived = list(rows.until(now_ns))
+        builder.add_profile_texts(rows.take_texts())
+        for table, columns in arrived:
             _feed(builder, table, columns, count=True)
         yield builder.window(now_ns)
 
@@ -113,6 +116,7 @@ def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuil
     builder = WindowBuilder(run_id, in_part=most_ranks is not None)
     builder.seed(recall.run, recall.totals, recall.sequences, recall.path)
     _add_events(builder, recall.events)
+    builder.add_profile_texts(recall.profile_stacks)
     for table, columns in recall.tables.items():
         _feed(builder, table, columns, count=False)
     if builder.lacking()[0]:
@@ -143,6 +147,7 @@ def complete(builder: WindowBuilder, store: Store) -> None:
         recent = store.recent(builder.run_id, REACH_NS, ranks, hosts)
         blocks = [block for table, columns in recent.tables.items() for block in _blocks(table, columns)]
         builder.fill(blocks, recent.sequences)
+        builder.add_profile_texts(recent.profile_stacks)
 
 
 def _add_events(builder: WindowBuilder, events: list[StoredEvent]) -> None:
@@ -176,6 +181,7 @@ class _Arrivals:
         self._run_id = run_id
         self._read_until = first_ns
         self._last_ns = last_ns
+        self._texts: list[ProfileStack] = []
         # Processes started before the streamer, so there are rows before the first envelope: an hour is read.
         self._waiting: dict[str, _Arrays] = {
             table: dict(store.scan(run_id, table, first_ns - 3600 * 10**9, first_ns)) for table in TABLES
@@ -189,6 +195,8 @@ class _Arrivals:
                 break
             for table in TABLES:
                 fresh = self._store.scan(self._run_id, table, self._read_until, end)
+                if table == "profile" and len(fresh["t_ns"]):
+                    self._texts += self._store.profile_stacks(self._run_id, self._read_until, end)
                 waiting = self._waiting[table]
                 self._waiting[table] = {
                     name: np.concatenate([waiting[name], fresh[name]]) for name in waiting
@@ -199,6 +207,11 @@ class _Arrivals:
             if is_recorded.any():
                 yield table, {name: column[is_recorded] for name, column in waiting.items()}
                 self._waiting[table] = {name: column[~is_recorded] for name, column in waiting.items()}
+
+    def take_texts(self) -> list[ProfileStack]:
+        """Return the texts of the sampled stacks in rows that were read since the last call."""
+        texts, self._texts = self._texts, []
+        return texts
 
 
 def ended_ns(table: str, columns: Columns) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.columns import Columns
+from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.records import TABLES
 from loaderwatch.server.store.clickhouse.claims import Claim, Fenced, newest, replaced_from
 from loaderwatch.server.store.clickhouse.database import Database
@@ -66,8 +67,8 @@ class TableArrival(Arriving):
         except StoreError as error:
             _log.warning("what came of run %s stays where nobody sees it: %s", self._open.run_id, error)
 
-    def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
-        self._open.bring_in(tables, events)
+    def _bring_in(self, tables: dict[str, Arrays], events: list[Event], stacks: list[ProfileStack]) -> None:
+        self._open.bring_in(tables, events, stacks)
 
     def _conclude(self, rest: Rest) -> None:
         try:
@@ -202,7 +203,7 @@ class ClickHouseRun(OpenRun):
 
     def remove_arrived(self) -> None:
         """Delete what was stored of an import that does not count."""
-        for table in (*TABLES, "long_steps", "events"):
+        for table in (*TABLES, "long_steps", "events", "profile_stacks"):
             self._database.command(
                 f"ALTER TABLE {self._database.name}.{table} DELETE IN PARTITION {text(self.run_id)}"
                 f" WHERE run = {text(self.run_id)} AND commit = {self._arriving()}"

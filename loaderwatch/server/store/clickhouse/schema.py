@@ -43,6 +43,7 @@ _KEYS: Final = {
     "long_steps": ("rank", "request_ns"),
     "acked": ("stream", "low"),
     "events": ("ordinal",),
+    "profile_stacks": ("stack",),
     "dirty": ("level", "source", "t_ns"),
     **{table: () if key is None else (key,) for table, key in schema.REPLACED.items()},
 }

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import duckdb
 import msgspec
 
+from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.files import free_path, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN, UNDECODABLE, decode_json
 from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
@@ -42,8 +43,8 @@ class FileArrival(Arriving):
         with suppress(OSError):
             self._remove()
 
-    def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
-        self._tried(lambda: self._file.bring_in(tables, events))
+    def _bring_in(self, tables: dict[str, Arrays], events: list[Event], stacks: list[ProfileStack]) -> None:
+        self._tried(lambda: self._file.bring_in(tables, events, stacks))
 
     def _conclude(self, rest: Rest) -> None:
         self._tried(lambda: self._file.conclude(rest))

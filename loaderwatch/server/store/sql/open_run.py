@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.columns import Columns
-from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.facts import ProfileStack, SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, decode_json
 from loaderwatch.server.store import rows
-from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
+from loaderwatch.server.store.facts import RunFacts, pack_event, pack_text, unpack_event
 from loaderwatch.server.store.protocol import Behind, StoredAlert, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
 from loaderwatch.server.store.sql import rollup, row_queries
@@ -60,6 +60,7 @@ class OpenRun(ABC):
         self.first_ns = 0
         self._ordinal = 1
         self._streams: dict[str, SequenceSet] = {}
+        self._profile_stacks: set[int] = set()  # the ids of stored texts
         self._spans_made: dict[str, int] = {}
         self._open_waits: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
         self._dirty: rollup.Dirty = {}
@@ -77,6 +78,10 @@ class OpenRun(ABC):
         self.lost_records = int(lost or 0)
         for stream, intervals in row_queries.sequences(snapshot).items():
             self._streams.setdefault(stream, SequenceSet()).extend(intervals)
+        if columns_of(snapshot, "profile_stacks"):  # an older file that is opened read-only may lack it
+            self._profile_stacks = {
+                number for (number,) in execute("SELECT stack FROM profile_stacks").fetchall()
+            }
         newest, received, first = execute(
             "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
         ).fetchall()[0]
@@ -114,8 +119,9 @@ class OpenRun(ABC):
             events = [event for envelope in fresh if (event := self._event(envelope))]
             tables = rows.gather(fresh, self.facts)
             firsts = [rows.first_time(envelope) for envelope in fresh]
+            texts = self._fresh_texts(stack for each in fresh for stack in each.profile_stacks)
             with self._commit() as insert:
-                fresh_dirty = self._insert_rows(insert, tables, events)
+                fresh_dirty = self._insert_rows(insert, tables, events, texts)
                 insert("acked", _fresh_columns(fresh, firsts, now_ns))
             self._add_dirty(fresh_dirty)
             self.newest_ns = max(self.newest_ns, *(envelope.made_ns for envelope in fresh))
@@ -128,17 +134,33 @@ class OpenRun(ABC):
                 self._card = self._draw_card()
             return fresh
 
-    def bring_in(self, tables: dict[str, rows.Arrays], events: Sequence[Event]) -> None:
-        """Store rows and events of a run that is being imported."""
+    def bring_in(
+        self, tables: dict[str, rows.Arrays], events: Sequence[Event], stacks: Sequence[ProfileStack]
+    ) -> None:
+        """Store rows, events and texts of sampled stacks of a run that is being imported."""
         with self.lock:
+            texts = self._fresh_texts(stacks)
             with self._part() as insert:
-                fresh_dirty = self._insert_rows(insert, tables, events)
+                fresh_dirty = self._insert_rows(insert, tables, events, texts)
             self._add_dirty(fresh_dirty)
 
+    def _fresh_texts(self, stacks: Iterable[ProfileStack]) -> dict[int, str]:
+        """Return the texts that are not stored yet, by id. A streamer sends each of them again and again."""
+        texts: dict[int, str] = {}
+        for stack in stacks:
+            if stack.id not in self._profile_stacks:
+                texts[stack.id] = stack.text
+                self._profile_stacks.add(stack.id)
+        return texts
+
     def _insert_rows(
-        self, insert: Insert, tables: dict[str, rows.Arrays], events: Sequence[Event]
+        self,
+        insert: Insert,
+        tables: dict[str, rows.Arrays],
+        events: Sequence[Event],
+        texts: Mapping[int, str],
     ) -> list[tuple[int, str, int]]:
-        """Insert rows and events; return the buckets that become dirty."""
+        """Insert rows, events and texts of sampled stacks; return the buckets that become dirty."""
         fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
         if fresh_dirty:  # first: a bucket that is marked needlessly only costs time
             insert("dirty", dirty_columns(fresh_dirty))
@@ -148,6 +170,9 @@ class OpenRun(ABC):
             insert("long_steps", long)
         if events:
             insert("events", _event_columns(events))
+        if texts:
+            bodies = objects([pack_text(text) for text in texts.values()])
+            insert("profile_stacks", {"stack": np.array(list(texts)), "body": bodies})
         return fresh_dirty
 
     def _add_dirty(self, fresh_dirty: Iterable[tuple[int, str, int]]) -> None:

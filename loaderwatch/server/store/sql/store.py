@@ -12,7 +12,7 @@ import msgspec
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.columns import Columns
-from loaderwatch.core.facts import Loss
+from loaderwatch.core.facts import Loss, ProfileStack
 from loaderwatch.core.records import LEARNED_FROM, TABLES, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.facts import unpack_event
@@ -26,9 +26,10 @@ from loaderwatch.server.store.protocol import (
     Series,
     StoredAlert,
     StoredEvent,
+    StoredProfile,
     StoredRun,
 )
-from loaderwatch.server.store.sql import charts, row_queries, sums
+from loaderwatch.server.store.sql import charts, profile_queries, row_queries, sums
 from loaderwatch.server.store.sql.open_run import OpenRun
 from loaderwatch.server.store.sql.snapshot import Snapshot
 
@@ -172,6 +173,19 @@ class SqlStore(ABC):
         """Return the newest ``limit`` phases that overlap [start, end), oldest first."""
         return self._read(run_id, lambda s, _: row_queries.phases(s, rank, names, start_ns, end_ns, limit))
 
+    def profile(self, run_id: str, part: int, rank: int | None, start_ns: int, end_ns: int) -> StoredProfile:
+        """Return the counts of sampled stacks of a part that were taken in [start, end)."""
+        return self._read(run_id, lambda s, _: profile_queries.profile(s, part, rank, start_ns, end_ns))
+
+    def profile_stacks(self, run_id: str, start_ns: int, end_ns: int) -> list[ProfileStack]:
+        """Return the texts of the stacks with counts in [start, end), ordered by id."""
+        return self._read(run_id, lambda s, _: list(profile_queries.texts(s, (start_ns, end_ns))))
+
+    def all_profile_stacks(self, run_id: str) -> Iterator[ProfileStack]:
+        """Yield the texts of all sampled stacks, ordered by id."""
+        with self._reading(run_id) as (snapshot, _):
+            yield from profile_queries.texts(snapshot)
+
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""
         return self._read(run_id, lambda s, _: sums.by_rank(s))
@@ -237,6 +251,7 @@ class SqlStore(ABC):
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, events_ns, end_ns)),
                 tables={} if large else _last_rows(snapshot, begin_ns, since_ns, end_ns, reach_ns),
+                profile_stacks=[] if large else list(profile_queries.texts(snapshot, (since_ns, end_ns))),
             )
 
         return self._read(run_id, question)
@@ -251,7 +266,9 @@ class SqlStore(ABC):
             since_ns = max(run.attempt_ns, run.last_seen_ns - reach_ns)
             only = row_queries.Only(ranks, hosts)
             return Recent(
-                sequences, _last_rows(snapshot, run.attempt_ns, since_ns, END_OF_TIME_NS, reach_ns, only)
+                sequences,
+                _last_rows(snapshot, run.attempt_ns, since_ns, END_OF_TIME_NS, reach_ns, only),
+                list(profile_queries.texts(snapshot, (since_ns, END_OF_TIME_NS), only=only)),
             )
 
         return self._read(run_id, question)

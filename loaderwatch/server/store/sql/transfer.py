@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
+from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rows
@@ -34,6 +35,7 @@ class Arriving(ABC):
         self._run = run
         self._tables: dict[str, list[Arrays]] = {}
         self._events: list[Event] = []
+        self._stacks: list[ProfileStack] = []
         self._waiting = 0
 
     def add(self, part: Part) -> None:
@@ -45,6 +47,9 @@ class Arriving(ABC):
             check_clock("events", (envelope.made_ns,))
             self._events.append(self._run.kept(envelope, kept.facts))
             self._waiting += 1
+        wire.check_texts("profile_stacks", part.profile_stacks)
+        self._stacks += part.profile_stacks
+        self._waiting += len(part.profile_stacks)
         for name, arrays in arrays_of(part).items():
             times = arrays[TIME_COLUMN[name]]
             check_clock(f"tables.{name}", (int(times.min()), int(times.max())))
@@ -64,13 +69,14 @@ class Arriving(ABC):
             name: {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
             for name, parts in self._tables.items()
         }
-        events, self._tables, self._events, self._waiting = self._events, {}, [], 0
-        if tables or events:
-            self._bring_in(tables, events)
+        events, stacks = self._events, self._stacks
+        self._tables, self._events, self._stacks, self._waiting = {}, [], [], 0
+        if tables or events or stacks:
+            self._bring_in(tables, events, stacks)
 
     @abstractmethod
-    def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
-        """Store rows and events where they are not visible yet."""
+    def _bring_in(self, tables: dict[str, Arrays], events: list[Event], stacks: list[ProfileStack]) -> None:
+        """Store rows, events and texts of sampled stacks where they are not visible yet."""
 
     @abstractmethod
     def _conclude(self, rest: Rest) -> None:
@@ -107,7 +113,13 @@ def fingerprint(parts: Iterable[Part], sequences: dict[str, list[tuple[int, int]
     """
     sums: dict[str, list[int]] = {}
     facts = RunFacts()
+    stacks: set[int] = set()
     for part in parts:
+        for stack in part.profile_stacks:  # a recording may repeat one, and a store keeps the first
+            if stack.id not in stacks:
+                stacks.add(stack.id)
+                digest = hashlib.sha256(f"{stack.id} {stack.text}".encode()).digest()
+                _count(sums, "(profile_stacks)", 1, int.from_bytes(digest[:8], "big"))
         for name, arrays in arrays_of(part).items():
             rows.derive(name, arrays, facts)
             hashes = _hashes(name, arrays)
@@ -155,8 +167,9 @@ def pack(kept_or_rest: Part | Rest) -> bytes:
 
 
 def event_of(envelope: Envelope, *, facts: bool) -> Kept:
-    """Return an envelope as an event, without its rows."""
-    return Kept(facts=facts, body=wire.encode(msgspec.structs.replace(envelope, tables={})))
+    """Return an envelope as an event, without its rows and its texts of sampled stacks."""
+    slim = msgspec.structs.replace(envelope, tables={}, profile_stacks=[])
+    return Kept(facts=facts, body=wire.encode(slim))
 
 
 def unpack_part(body: bytes) -> Part:

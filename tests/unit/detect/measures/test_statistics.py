@@ -126,3 +126,12 @@ def test_its_mean_is_that_of_the_values(values: list[float]) -> None:
     assert fit.size == len(values)
     assert (np.diff(fit) >= 0).all()
     assert fit.mean() == pytest.approx(np.mean(values), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662), (0, 0, 0.0, 1.0)],
+)
+def test_wilsons_interval(part: int, whole: int, low: float, high: float) -> None:
+    """81 of 263 is the example of Newcombe, Statistics in Medicine 17 (1998), table I, method 3."""
+    assert statistics.wilson(part, whole) == pytest.approx((low, high), abs=1e-4)
