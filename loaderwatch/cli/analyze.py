@@ -102,7 +102,11 @@ def run(args: argparse.Namespace) -> int:
         print()
         print("\n".join(_paragraphs(finding)))
     if analysis.profile is not None and analysis.profile.samples >= FEWEST:
-        print("\n".join(["", *profile_lines(analysis.profile, _PROFILE_LINES)]))
+        print(
+            "\n".join(
+                ["", in_own_language("profile-heading"), *profile_lines(analysis.profile, _PROFILE_LINES)]
+            )
+        )
     if analysis.settings is not None:
         print("\n".join(["", *_settings_lines(analysis.settings)]).rstrip())
     return 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Final, get_args
 
+import msgspec
+
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, RunSource, ServedRun
 from loaderwatch.core.answers import Profile, ProfilePartName
 from loaderwatch.core.client import ServerError
+from loaderwatch.server.queries.profile import stored_profile
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import Store
 
 PARTS: Final[tuple[ProfilePartName, ...]] = get_args(ProfilePartName)
 _UNKNOWN_PATH: Final = 404
@@ -39,7 +40,9 @@ def profiles(
         case ServedRun():
             return _served(source, parts, rank, attempt)
         case FiledRun():
-            return [_stored(source.store, source.run_id, part, rank, attempt) for part in parts]
+            return [
+                stored_profile(source.store, source.run_id, part, rank, attempt=attempt) for part in parts
+            ]
         case RecordedRun():
             return _recorded(source, parts, rank)
 
@@ -67,19 +70,12 @@ def _served(
 def _recorded(source: RecordedRun, parts: tuple[ProfilePartName, ...], rank: int | None) -> list[Profile]:
     """Store the recording for a moment, so that it is read like a run in a store."""
     recorded = source.recorded
-    if not any("profile" in envelope.tables for envelope in recorded.decoded()):
+    envelopes = [msgspec.structs.replace(each, run_id=recorded.run_id) for each in recorded.decoded()]
+    if not any("profile" in envelope.tables for envelope in envelopes):
         return []
     with (
         tempfile.TemporaryDirectory(prefix="loaderwatch-") as folder,
         closing(DuckDBStore(Path(folder))) as store,
     ):
-        store.append(list(recorded.decoded()))
-        return [_stored(store, recorded.run_id, part, rank, None) for part in parts]
-
-
-def _stored(
-    store: Store, run_id: str, part: ProfilePartName, rank: int | None, attempt: int | None
-) -> Profile:
-    query = importlib.import_module("loaderwatch.server.queries.profile")
-    profile: Profile = query.stored_profile(store, run_id, part, rank, attempt=attempt)
-    return profile
+        store.append(envelopes)
+        return [stored_profile(store, recorded.run_id, part, rank) for part in parts]

@@ -254,6 +254,7 @@ profile-headline = { profile-part }: { sample-count } of { KNOWN($rank) ->
         [yes] { " " }in { WHOLE_DURATION($seconds_s) }
        *[no] { "" }
     }: { profile-states }
+profile-heading = Where the lost time goes, from sampled stacks:
 profile-state = { PERCENT($share_ratio) } { $state ->
         [running] running
         [runnable] waiting for a CPU

@@ -228,6 +228,7 @@ profile-headline = { profile-part }：{ KNOWN($seconds_s) ->
         [yes] { " " }rank { $rank }
        *[no] { " " }{ $ranks } 个 rank
     } 的 { COUNT($samples) } 次采样：{ profile-states }
+profile-heading = 损失的时间花在哪里（按采样的调用栈）：
 profile-state = { $state ->
         [running] 运行
         [runnable] 等 CPU

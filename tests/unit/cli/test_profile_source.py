@@ -1,8 +1,7 @@
-"""Where a run's profile comes from: a server, a store's file, or a recording. The query itself is a fake."""
+"""Where a run's profile comes from: a server, a store's file, or a recording."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,48 +9,33 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.cli.profile_source import PARTS, heaviest_profile, profiles
+from loaderwatch.cli.profile_source import heaviest_profile, profiles
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, ServedRun, open_run
 from loaderwatch.core import wire
 from loaderwatch.core.answers import Profile
 from loaderwatch.core.client import Client, ServerError
-from loaderwatch.core.records import TABLES, ProfilePart, ThreadState, pack_row
-from loaderwatch.core.wire import Envelope, pack_table
+from loaderwatch.core.records import ProfilePart
+from loaderwatch.core.wire import Envelope
 from loaderwatch.server.recordings.recording import Recording, pack
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.facts import UnknownAttempt
 from tests.fakes.feed import Feed
 from tests.fakes.profile_answers import zip_profile
+from tests.fakes.profiles import OWN, STACKS, ZIP, counts
+from tests.fakes.runs import joined
 
 SAMPLES = {"fetch": 812, "step": 30, "evaluation": 0, "boundary": 900}
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The arguments of each question; it is answered with the samples of its part."""
-    questions: list[tuple[Any, ...]] = []
-
-    def profile(
-        store: DuckDBStore, run_id: str, of: str, rank: int | None = None, *, attempt: int | None = None
-    ) -> Profile:
-        questions.append((store.run(run_id).run_id, of, rank, attempt))
-        return zip_profile(of=of, samples=SAMPLES[of])
-
-    query: Any = SimpleNamespace(stored_profile=profile)
-    monkeypatch.setitem(sys.modules, "loaderwatch.server.queries.profile", query)
-    return questions
-
-
-def sampled(envelope: Envelope) -> Envelope:
-    """The envelope with one row of counts."""
-    row = dict.fromkeys((column.name for column in TABLES["profile"]), 0) | {
-        "worker": -1,
-        "t_ns": envelope.made_ns,
-        "part": ProfilePart.FETCH,
-        "state": ThreadState.DISK,
-        "samples": 3,
-    }
-    tables = {**envelope.tables, "profile": pack_table("profile", [pack_row("profile", row)])}
-    return msgspec.structs.replace(envelope, tables=tables)
+def sampled(run_id: str = "run-1") -> Envelope:
+    """A run with samples of its fetches in the last ten seconds, and a few more of its steps."""
+    envelope = Feed(run_id).envelope(final=True, state="finished")
+    rows = [
+        counts([ZIP, OWN, 0], [12, 5, 3], t_ns=envelope.made_ns),
+        counts([OWN], [30], t_ns=envelope.made_ns, worker=-1, part=ProfilePart.STEP),
+    ]
+    tables = {**envelope.tables, "profile": joined(rows)}
+    return msgspec.structs.replace(envelope, tables=tables, profile_stacks=STACKS)
 
 
 def recorded(folder: Path, envelope: Envelope) -> str:
@@ -66,32 +50,34 @@ def served(monkeypatch: pytest.MonkeyPatch, answer: Any) -> ServedRun:
     return ServedRun(Client("http://127.0.0.1:1", None), row)
 
 
-def test_a_file_is_asked_by_the_servers_query(data_dir: Path, asked: list[tuple[Any, ...]]) -> None:
+def test_a_file_is_asked_by_the_servers_query(data_dir: Path) -> None:
     store = DuckDBStore(data_dir / "runs")
-    store.append([Feed("run-1").envelope(final=True, state="finished")])
+    store.append([sampled()])
     store.close()
     with open_run(str(data_dir / "runs" / "run-1.duckdb"), None) as source:
         assert isinstance(source, FiledRun)
-        assert [found.of for found in profiles(source, ("step", "fetch"), 3)] == ["step", "fetch"]
-        heaviest = heaviest_profile(source, 2)
+        step, fetch = profiles(source, ("step", "fetch"), 0)
+        heaviest = heaviest_profile(source, 1)
+        assert profiles(source, ("fetch",), 7)[0].samples == 0
+        with pytest.raises(UnknownAttempt):
+            profiles(source, ("fetch",), attempt=2)
+    assert (step.of, step.samples, fetch.of, fetch.samples, fetch.unread) == ("step", 30, "fetch", 17, 3)
+    assert fetch.lines[0].calls == "zipfile.__init__"
     assert heaviest is not None
-    assert heaviest.of == "boundary"
-    assert asked[:2] == [("run-1", "step", 3, None), ("run-1", "fetch", 3, None)]
-    assert asked[2:] == [("run-1", of, None, 2) for of in PARTS]
+    assert heaviest.of == "step"
 
 
-def test_a_recording_is_stored_to_be_asked(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
-    with open_run(recorded(tmp_path, sampled(Feed("run-1").envelope())), None) as source:
+def test_a_recording_gives_the_same_as_a_file(tmp_path: Path) -> None:
+    with open_run(recorded(tmp_path, sampled("another-id")), None) as source:
         assert isinstance(source, RecordedRun)
-        assert [found.samples for found in profiles(source, ("fetch",), None)] == [812]
-    assert asked == [("run-1", "fetch", None, None)]
+        (fetch,) = profiles(source, ("fetch",), None)
+    assert (fetch.samples, fetch.unread, fetch.lines[0].function) == (17, 3, "__getitem__")
 
 
-def test_a_recording_without_counts_has_no_profile(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
+def test_a_recording_without_counts_has_no_profile(tmp_path: Path) -> None:
     with open_run(recorded(tmp_path, Feed("run-1").envelope()), None) as source:
         assert profiles(source, ("fetch",), None) == []
         assert heaviest_profile(source) is None
-    assert asked == []
 
 
 def test_a_server_is_asked_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_analyze_prints_the_largest_lines(
     many = [line(number, 0.1) for number in range(1, 11)]
     answer(monkeypatch, zip_profile(lines=many))
     _, out, _ = printed(capsys, "analyze", run_file)
-    assert "\n\nfetch: 812 samples of 2 ranks in 3 min 20 s" in out
+    assert "\n\nWhere the lost time goes, from sampled stacks:\nfetch: 812 samples of 2 ranks in" in out
     assert out.count("zip_faces.py:") == 5
     assert "The rest: 50 %, with 5 other lines." in out
     _, redacted, _ = printed(capsys, "analyze", run_file, "--redact")
