@@ -111,6 +111,7 @@ def test_neither_outbox_nor_store_nor_any_answer_holds_a_secret(
         "marks?rank=0",
         "fetches?rank=0",
         "slow-samples?rank=0",
+        "profile",
         "audit",
         "coupling",
         "workers?rank=0",

@@ -9,7 +9,7 @@ from loaderwatch.core.facts import ProfileStack
 from loaderwatch.core.records import ProfilePart, ThreadState
 from tests.fakes.runs import T0, table
 
-FETCH = ('/usr/lib/python3.12/site-packages/torch/utils/data/_utils/fetch.py', 54, "fetch")
+FETCH = ("/usr/lib/python3.12/site-packages/torch/utils/data/_utils/fetch.py", 54, "fetch")
 GET = ("/home/ada/faces.py", 48, "__getitem__")
 OPEN = ("/usr/lib/python3.12/zipfile/__init__.py", 1352, "__init__")
 DECODE = ("/usr/lib/python3.12/site-packages/PIL/Image.py", 3280, "open")

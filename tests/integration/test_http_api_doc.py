@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from starlette.routing import Route
 
@@ -18,6 +19,7 @@ from loaderwatch.server.app import create_app
 from loaderwatch.server.config_file import ServeOptions
 from loaderwatch.server.store.metrics import METRICS
 from tests.fakes.feed import SECOND, Feed
+from tests.fakes.profiles import STACKS, ZIP, counts
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 
 RUN: Final = "/api/v1/runs/{run}"
@@ -27,6 +29,7 @@ ANSWERS: Final = {
     f"{RUN}/series": "/runs/run-1/series?metric=wait_s",
     f"{RUN}/heatmap": "/runs/run-1/heatmap?metric=data_wait_ratio",
     f"{RUN}/findings": "/runs/run-1/findings",
+    f"{RUN}/profile": "/runs/run-1/profile",
 }
 """A route, and what to ask a live run's."""
 
@@ -67,7 +70,10 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     ]  # fmt: skip
     with serving(tmp_path_factory.mktemp("doc"), detector=detector) as access:
         for feed in feeds:
-            access.send(feed.envelope(steps=20))
+            envelope = feed.envelope(steps=20)
+            rows = counts([ZIP], [9], t_ns=envelope.made_ns)
+            tables = {**envelope.tables, "profile": rows}
+            access.send(msgspec.structs.replace(envelope, tables=tables, profile_stacks=STACKS))
         wait_until("the finding", lambda: access.get("/runs/run-1/findings"))
         yield access
 

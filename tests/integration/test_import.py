@@ -13,9 +13,9 @@ import pytest
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.facts import Loss, StackDump
-from loaderwatch.core.records import TABLES, TIME_COLUMN
-from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.core.facts import Loss, ProfileStack, StackDump
+from loaderwatch.core.records import TABLES, TIME_COLUMN, ProfilePart
+from loaderwatch.core.wire import MAX_TEXT, Envelope, encode
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.export import export
 from loaderwatch.server.recordings.outgoing_run import MovedRun, of_recording, of_store
@@ -30,6 +30,7 @@ from loaderwatch.server.store.protocol import (
     UnknownRun,
 )
 from tests.fakes import clickhouse
+from tests.fakes.profiles import GET, STACKS, text
 from tests.fakes.random_runs import END, RANKS, in_order, random_run, same
 from tests.fakes.runs import SECOND, T0, envelope, process, steps
 
@@ -48,8 +49,18 @@ def _ended(seed: int = 1) -> list[Envelope]:
     made = random_run(seed)
     dump = StackDump(rank=0, worker=-1, pid=1000, taken_ns=END, text="frame é")
     lost = Loss(what="ring", rank=0, count=3, t_ns=END)
+    sampled = [ProfileStack(id=number, text=text(GET)) for number in (1, 2)]
     made.append(
-        envelope(100, stream="host-0", host="gpu00", made_ns=END, processes=[], stacks=[dump], losses=[lost])
+        envelope(
+            100,
+            stream="host-0",
+            host="gpu00",
+            made_ns=END,
+            processes=[],
+            stacks=[dump],
+            losses=[lost],
+            profile_stacks=[*sampled, *STACKS],  # counts name only the first two
+        )
     )
     again = T0 + 200 * SECOND
     for host, ranks in (("host-0", [0, 1]), ("host-1", [2])):
@@ -154,6 +165,9 @@ def _answers(store: Store) -> dict[str, Any]:
         "all events": list(store.all_events(RUN)),
         "facts": list(store.facts(RUN, 7)),
         "fetches": store.fetches(RUN, 1, T0 + 5 * SECOND, END, 40),
+        "profile": [store.profile(RUN, part, None, T0, END) for part in ProfilePart],
+        "texts": store.profile_stacks(RUN, T0, END),
+        "all texts": list(store.all_profile_stacks(RUN)),
         "phases": store.phases(RUN, None, [0, 1, 2], T0, END, 1000),
         "slow samples": store.slow_samples(RUN, None, 20),
     }
@@ -172,7 +186,7 @@ def _answers(store: Store) -> dict[str, Any]:
         counts = {table: len(columns[TIME_COLUMN[table]]) for table, columns in recall.tables.items()}
         known[f"recall {attempt}"] = [
             msgspec.structs.replace(recall.run, bytes=0), recall.totals, recall.path, recall.sequences,
-            recall.events, counts,
+            recall.events, counts, recall.profile_stacks,
         ]  # fmt: skip
     return known
 
@@ -189,6 +203,9 @@ def test_a_run_answers_everything_as_before(source: DuckDBStore, open_store: Ope
     asked = _answers(source)
     assert asked["run"].attempt == 2
     assert asked["run"].state == "crashed"
+    assert [stack.id for stack in asked["texts"]] == [1, 2]
+    assert len(asked["all texts"]) == 2 + len(STACKS)
+    assert asked["profile"][0].texts
     answers = _answers(store)
     assert answers.keys() == asked.keys()
     for what, answer in asked.items():
@@ -275,6 +292,7 @@ def test_a_run_that_senders_bring_meanwhile_is_not_replaced(source: DuckDBStore,
         Part(tables={"steps": {c.name: b"12345678" for c in TABLES["steps"]}}, counted={"steps": b"\1\1"}),
         Part(events=[Kept(facts=True, body=encode(envelope(1, run_id="other")))]),
         Part(events=[Kept(facts=True, body=b"")]),
+        Part(profile_stacks=[ProfileStack(id=1, text="x" * (MAX_TEXT + 1))]),
     ],
 )
 def test_a_damaged_part_is_refused(open_store: Open, damage: Part) -> None:

@@ -46,6 +46,7 @@ WHO = {
     "GET /api/v1/runs/{run}/marks": READS,
     "GET /api/v1/runs/{run}/fetches": READS,
     "GET /api/v1/runs/{run}/slow-samples": READS,
+    "GET /api/v1/runs/{run}/profile": READS,
     "GET /api/v1/runs/{run}/audit": READS,
     "GET /api/v1/runs/{run}/what-if": READS,
     "GET /api/v1/runs/{run}/coupling": READS,

@@ -125,7 +125,7 @@ def test_a_malformed_envelope_names_the_field_and_changes_nothing(tmp_path: Path
     "path",
     [
         "summary", "findings", "series?metric=wait_s", "heatmap?metric=wait_s", "epochs", "fetches?rank=0",
-        "slow-samples", "workers", "stacks", "audit", "events",
+        "slow-samples", "profile", "workers", "stacks", "audit", "events",
     ],
 )  # fmt: skip
 def test_an_unknown_run_is_404_everywhere(tmp_path: Path, path: str) -> None:
@@ -152,6 +152,11 @@ def test_bad_parameters_are_named(tmp_path: Path) -> None:
             ("series?metric=wait_s&start=nan", "start"),
             ("fetches", "rank"),
             ("slow-samples?limit=0", "limit"),
+            ("profile?of=naps", "of"),
+            ("profile?rank=-1", "rank"),
+            ("profile?start=nan", "start"),
+            ("profile?start=9&end=8", None),
+            ("profile?end=-1", None),
         ):
             answer = client.get(f"/api/v1/runs/run-1/{path}")
             assert answer.status_code == 400, f"{path}: {answer.text}"

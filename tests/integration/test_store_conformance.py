@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.answers import Labels
-from loaderwatch.core.facts import Loss, StackDump
-from loaderwatch.core.records import LEARNED_FROM, TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.core.facts import Loss, ProfileStack, StackDump
+from loaderwatch.core.records import LEARNED_FROM, TABLES, TIME_COLUMN, UNKNOWN, ProfilePart
 from loaderwatch.server.retention import delete_old_runs
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.facts import UnknownAttempt
@@ -26,6 +26,7 @@ from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
 from loaderwatch.server.store.sql import charts
 from tests.fakes import clickhouse, minutes_apart
+from tests.fakes.profiles import OWN, STACKS, TEXTS, ZIP, counts
 from tests.fakes.random_runs import END, in_order, in_step, random_run, same
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
 
@@ -103,6 +104,26 @@ def _waits(store: Store, run_id: str = "run-1") -> list[int]:
 
 
 # ---- what a store promises
+
+
+def test_texts_of_sampled_stacks_are_stored_once_and_found_by_their_counts(open_store: Open) -> None:
+    for seq in (1, 2):
+        store = open_store()
+        rows = counts([ZIP, 0, 5], [3, 2, 1], t_ns=T0 + seq * SECOND)
+        repeated = [*STACKS, ProfileStack(id=ZIP, text="another")]
+        store.append([envelope(seq, tables={"profile": rows}, profile_stacks=repeated)])
+        store.close()
+    store = open_store()
+    store.append([envelope(9, tables={"profile": counts([OWN], [4], t_ns=T0 + 9 * SECOND)})])
+    assert list(store.all_profile_stacks("run-1")) == sorted(STACKS, key=lambda stack: stack.id)
+    (zipped,) = (stack for stack in STACKS if stack.id == ZIP)
+    assert store.profile_stacks("run-1", T0, T0 + 5 * SECOND) == [zipped]
+    found = store.profile("run-1", ProfilePart.FETCH, 0, T0, END)
+    assert found.texts == {number: TEXTS[number] for number in (ZIP, OWN)}
+    counted = dict(zip(found.counts["stack"].tolist(), found.counts["samples"].tolist(), strict=True))
+    assert counted == {0: 4, 5: 2, ZIP: 6, OWN: 4}
+    assert [stack.id for stack in store.recall("run-1", 10**12).profile_stacks] == [ZIP, OWN]
+    assert [stack.id for stack in store.recent("run-1", SECOND, [0], []).profile_stacks] == [OWN]
 
 
 def test_an_envelope_is_stored_once(store: Store) -> None:
@@ -431,9 +452,12 @@ def test_lists_are_thesame(both: tuple[Store, Store]) -> None:
         same(*(in_order(store.epochs("run-1", rank)) for store in both))
         same(*(store.slow_samples("run-1", rank, 20) for store in both))
         same(*(store.phases("run-1", rank, [0, 1, 2], T0 + SECOND, END, 1000) for store in both))
+        for part in ProfilePart:
+            same(*(store.profile("run-1", part, rank, T0 + SECOND, END) for store in both))
     for worker in (None, 0, 1):
         same(*(store.fetches("run-1", 1, T0 + 5 * SECOND, END, 40, worker) for store in both))
     assert both[0].slow_samples("run-1", None, 20)
+    assert both[0].profile("run-1", ProfilePart.FETCH, None, T0, END).counts["samples"].size
     assert both[0].phases("run-1", None, [0, 1, 2], T0, END, 1000)
     whole = both[0].epochs("run-1", 0)
     assert len(whole) > 2

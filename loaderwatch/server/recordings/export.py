@@ -57,7 +57,12 @@ def export(
     since_ns = 0 if last_s is None else run.last_seen_ns - int(last_s * 1e9)
     sequences = store.sequences(run_id) if whole else {}
     events = list(store.all_events(run_id) if whole else store.events(run_id, since_ns, END_OF_TIME_NS))
-    parts = _Parts(run, events, store.profile_stacks(run_id, since_ns, END_OF_TIME_NS), whole=whole)
+    texts = (
+        list(store.all_profile_stacks(run_id))
+        if whole
+        else store.profile_stacks(run_id, since_ns, END_OF_TIME_NS)
+    )
+    parts = _Parts(run, events, texts, whole=whole)
     for table in TABLES:
         # Rows are stored under their begin. A wait that ended in the range may have begun long before.
         begin_ns = max(0, since_ns - LONGEST_ROW_NS)
@@ -148,6 +153,8 @@ class _Parts:
         The envelopes of a whole run keep their numbers, and their descriptions are not completed.
         """
         if self._whole:
+            if self._texts:  # the last one takes the texts that no count names
+                self._texts[-1] += self._waiting_texts.values()
             return [
                 msgspec.structs.replace(body, tables=tables, profile_stacks=texts)
                 for body, tables, texts in zip(self._bodies, self._tables, self._texts, strict=True)

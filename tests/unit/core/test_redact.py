@@ -19,6 +19,7 @@ from loaderwatch.core.facts import (
     HostInfo,
     LoaderInfo,
     ProcessInfo,
+    ProfileStack,
     SpanInfo,
     StackDump,
 )
@@ -66,7 +67,9 @@ def test_who_else_is_on_a_gpu_is_not_told() -> None:
 
 def test_a_stack_still_says_where_it_stands() -> None:
     dump = StackDump(rank=0, worker=-1, pid=1, taken_ns=1, text=STACK)
-    (redacted,) = Redaction(KEY).envelope(made(stacks=[dump])).stacks
+    told = Redaction(KEY).envelope(made(stacks=[dump], profile_stacks=[ProfileStack(id=5, text=STACK)]))
+    (redacted,) = told.stacks
+    assert told.profile_stacks == [ProfileStack(id=5, text=redacted.text)]
     assert "zq" not in redacted.text
     frames = main_frames(redacted)
     before = main_frames(dump)
@@ -223,16 +226,15 @@ def test_no_text_comes_through_in_any_place(text: str, form: str) -> None:
     mark = "\u2603\u2603"  # no name in code has it
     marked = form.format(mark + text)
     redaction = Redaction(KEY)
+    lines = (marked, f'  File "{marked}", line 3 in f', f'  File "a", line 3 in {marked}')
     told = redaction.envelope(
         made(
             processes=[
                 process(name=marked, argv=[marked] * 2, cwd=marked, exit=marked, phase_names=[marked]),
                 process(exit=f"uncaught ValueError: {marked}", flight_dump=marked),
             ],
-            stacks=[
-                StackDump(rank=0, worker=0, pid=1, taken_ns=1, text=line)
-                for line in (marked, f'  File "{marked}", line 3 in f', f'  File "a", line 3 in {marked}')
-            ],
+            stacks=[StackDump(rank=0, worker=0, pid=1, taken_ns=1, text=line) for line in lines],
+            profile_stacks=[ProfileStack(id=number, text=line) for number, line in enumerate(lines)],
         )
     )
     assert mark.encode() not in encode(told)

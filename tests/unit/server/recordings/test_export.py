@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from loaderwatch.cli import main
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.export import export
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import UnknownRun
-from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
+from tests.fakes.profiles import OWN, STACKS, TEXTS, ZIP, counts
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 from tests.fakes.serving import serving
 
 SECONDS = 60
@@ -70,6 +73,31 @@ def test_only_the_end_is_exported(store: DuckDBStore) -> None:
     *_, (last, _) = recording.windows(export(store, "run-1", last_s=10.0))
     assert len(last.ranks[0].table("steps")["rank"]) in range(50, 56)
     assert last.ranks[1].process.world_size == 2
+
+
+def test_sampled_stacks_go_with_their_texts_also_old_ones(store: DuckDBStore) -> None:
+    """A streamer sends a text before its first counts; here that is long before what is exported."""
+    sampled = envelope(61, tables={"profile": counts([ZIP, OWN], [1, 2])}, profile_stacks=STACKS)
+    now = T0 + 80 * SECOND
+    rows = joined([counts([ZIP, OWN, 5], [30, 9, 1], t_ns=now - n * SECOND) for n in (1, 0)])
+    later = envelope(80, tables={"profile": rows}, spans=[span(0, now)])
+    store.append([sampled, later])
+    recorded = export(store, "run-1", last_s=10.0)
+    texts = [stack for each in recorded.decoded() for stack in each.profile_stacks]
+    assert {stack.id: stack.text for stack in texts} == {number: TEXTS[number] for number in (ZIP, OWN)}
+    assert len(texts) == 2
+    *_, (last, _) = recording.windows(recorded)
+    profile = RunEvidence(last).ranks[0].profile(ProfilePart.FETCH)
+    assert [stack.samples for stack in profile.stacks] == [60, 18]
+    assert profile.unread == 2
+    hidden = recording.redacted(recorded)
+    *_, (last, _) = recording.windows(hidden)
+    shown = RunEvidence(last).ranks[0].profile(ProfilePart.FETCH)
+    assert [(stack.samples, stack.state) for stack in shown.stacks] == [(60, "running"), (18, "running")]
+    assert shown.lines[0].calls == profile.lines[0].calls == "zipfile.__init__"
+    assert shown.lines[0].frame.line == "48"
+    assert not any(b"faces" in packed or b"ada" in packed for packed in hidden.envelopes)
+    assert any(b"faces" in packed for packed in recorded.envelopes)
 
 
 def test_an_unknown_run(store: DuckDBStore) -> None:
