@@ -7,12 +7,15 @@ import json
 import math
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from textwrap import fill
 from typing import Final
 
 import msgspec
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, add_run
+from loaderwatch.cli.profile_lines import FEWEST, profile_lines
+from loaderwatch.cli.profile_source import heaviest_profile
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, RunSource, ServedRun, open_run
 from loaderwatch.core.answers import (
     Evidence,
@@ -20,6 +23,7 @@ from loaderwatch.core.answers import (
     LoaderOption,
     LoaderSetting,
     Param,
+    Profile,
     RunRow,
     Stack,
     Summary,
@@ -46,6 +50,7 @@ from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import rate
 
 _STACK_LINES = 12
+_PROFILE_LINES: Final = 5
 _WIDTH = 100
 _BEYOND: Final = 2
 """Numbers of workers shown beyond the fewest that are as good as any."""
@@ -96,6 +101,12 @@ def run(args: argparse.Namespace) -> int:
     for finding in analysis.findings:
         print()
         print("\n".join(_paragraphs(finding)))
+    if analysis.profile is not None and analysis.profile.samples >= FEWEST:
+        print(
+            "\n".join(
+                ["", in_own_language("profile-heading"), *profile_lines(analysis.profile, _PROFILE_LINES)]
+            )
+        )
     if analysis.settings is not None:
         print("\n".join(["", *_settings_lines(analysis.settings)]).rstrip())
     return 0
@@ -106,12 +117,14 @@ class _Analysis:
     """The printed answer about a run.
 
     ``verdict``: as on the page and in ``runs``; None if nobody made one. ``settings``: None if not requested.
+    ``profile``: of the part that lost the most time; None if there is none, or nobody prints it.
     """
 
     findings: list[Finding]
     title: Text
     verdict: Verdict | None = None
     settings: list[WhatIf] | None = None
+    profile: Profile | None = None
     nothing: str = "nothing-found"  # the message for a run without findings
 
     def in_language(self, language: str) -> _Analysis:
@@ -132,7 +145,7 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
         if args.redact:
             recording = redacted(source.recording(_SERVED_S))
             analysis = _of_recording(recording, args.hang_after, _redacted_title(recording))
-            return replace(analysis, settings=_played(last_window(recording))) if args.what_if else analysis
+            return _more(analysis, RecordedRun(recording, Path(args.which)), args)
         match source:
             case RecordedRun():
                 analysis = _of_recording(source.recorded, args.hang_after, source.title)
@@ -140,7 +153,14 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
                 analysis = _served(source, args.hang_after, args.attempt)
             case FiledRun():
                 analysis = _stored(source, args.hang_after, args.attempt)
-        return replace(analysis, settings=_settings(source)) if args.what_if else analysis
+        return _more(analysis, source, args)
+
+
+def _more(analysis: _Analysis, source: RunSource, args: argparse.Namespace) -> _Analysis:
+    """Return the analysis with the settings and the profile that the arguments ask for."""
+    if args.what_if:
+        analysis = replace(analysis, settings=_settings(source))
+    return analysis if args.json else replace(analysis, profile=heaviest_profile(source, args.attempt))
 
 
 def _settings(source: RunSource) -> list[WhatIf]:

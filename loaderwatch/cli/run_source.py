@@ -71,6 +71,11 @@ class RecordedRun:
     file: Path
 
     @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.recorded.run_id
+
+    @property
     def title(self) -> Text:
         """The run's name and id and the recording's file, for people."""
         run: dict[str, Param] = {"name": self.recorded.run_name, "run_id": self.recorded.run_id}

@@ -1,20 +1,30 @@
-"""``loaderwatch stacks``: what every process of a run is executing now, without stopping it."""
+"""``loaderwatch stacks``: what a run's processes execute now, or in which lines its lost time goes."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import Final
 
-from loaderwatch.cli.flags import add_data_dir, seconds
-from loaderwatch.cli.run_source import pick
-from loaderwatch.core.answers import Param, Stack
+import msgspec
+
+from loaderwatch.cli.flags import add_data_dir, path, seconds
+from loaderwatch.cli.profile_files import collapsed, speedscope
+from loaderwatch.cli.profile_lines import profile_lines, why_empty
+from loaderwatch.cli.profile_source import PARTS, profiles
+from loaderwatch.cli.recordings.export import CannotWrite
+from loaderwatch.cli.run_source import open_run, pick
+from loaderwatch.core.answers import Param, Profile, Stack
 from loaderwatch.core.client import Client, ServerError, find_server
-from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.printable import one_line
 from loaderwatch.supervisor.restart import in_order, process_of, stacks_text, taken_clock
 from loaderwatch.texts import in_own_language
 
 _FORBIDDEN: Final = 403
+_OF_PROFILE: Final = ("of", "json", "format", "output")
+"""Options that need ``--profile``."""
 
 
 class NoStacks(LoaderwatchError):
@@ -26,16 +36,28 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("which", metavar="RUN")
     parser.add_argument("--rank", type=_rank, default=None, metavar="R")
     parser.add_argument("--within", type=seconds, default=10.0, metavar="SECONDS")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--of", choices=PARTS)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--format", choices=("collapsed", "speedscope"))
+    parser.add_argument("--output", type=path, metavar="FILE")
     add_data_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the stacks that arrived, and return the exit code.
+    """Print the stacks that arrived, or the profile, and return the exit code.
 
     Raises:
-        NoStacks: there is no process to ask, or none answered.
+        ConfigError: an option needs another one.
+        NoStacks: there is no process to ask, or none answered; or the profile has no stack.
+        CannotWrite: the file of the profile cannot be written.
         NoSuchRun, ServerError: the server does not know the run, or refuses.
     """
+    if args.profile:
+        return _profile(args)
+    if without := [f"--{name}" for name in _OF_PROFILE if getattr(args, name)]:
+        raise ConfigError(f"{without[0]} is an option of --profile: add --profile")
     client = find_server(args.data_dir, "owner")
     if client is None:
         raise NoStacks(
@@ -56,6 +78,35 @@ def run(args: argparse.Namespace) -> int:
         when: dict[str, Param] = {"within_s": args.within, "taken_at": taken_clock(stack)}
         print("\n" + in_own_language("stack-not-answered", **process_of(stack), **when))
     return 0 if any(stack.text for stack in stacks) else 1
+
+
+def _profile(args: argparse.Namespace) -> int:
+    if args.output and not args.format:
+        raise ConfigError("--output needs --format: collapsed or speedscope")
+    of = args.of or PARTS[0]
+    with open_run(args.which, args.data_dir) as source:
+        found = profiles(source, (of,), args.rank)
+    if not found or not (found[0].samples or args.json):
+        raise NoStacks(why_empty(of, found[0].unread if found else 0))
+    if args.json:
+        print(json.dumps(msgspec.to_builtins(found[0]), indent=2))
+    elif args.format:
+        _export(found[0], source.run_id, args.format, args.output)
+    else:
+        print("\n".join(profile_lines(found[0])))
+    return 0
+
+
+def _export(profile: Profile, run_id: str, form: str, file: Path | None) -> None:
+    text = collapsed(profile) if form == "collapsed" else speedscope(profile, run_id)
+    if file is None:
+        print(text, end="")
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CannotWrite(f"{file} cannot be written: {error.strerror or error}") from error
+    print(in_own_language("profile-written", file=str(file), samples=profile.samples))
 
 
 def _take(client: Client, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:

@@ -17,6 +17,8 @@ from loaderwatch.core.answers import (
     Comparison,
     Finding,
     Fingerprint,
+    Profile,
+    ProfilePartName,
     RunRow,
     ServerFacts,
     Stack,
@@ -99,6 +101,17 @@ class Client(Server):
     def what_if(self, run_id: str) -> list[WhatIf]:
         """Return the predictions for other settings of a run's loaders."""
         return self.get(f"{_run(run_id)}/what-if", list[WhatIf])
+
+    def profile(
+        self, run_id: str, of: ProfilePartName, rank: int | None = None, attempt: int | None = None
+    ) -> Profile:
+        """Return where the time of a part of a run's attempt (None: the newest) goes.
+
+        ``rank``: of this rank; None: of all ranks.
+        """
+        wanted = {"of": of, "rank": rank, "attempt": attempt}
+        query = urllib.parse.urlencode({name: value for name, value in wanted.items() if value is not None})
+        return self.get(f"{_run(run_id)}/profile?{query}", Profile)
 
     def comparison(self, a: str, b: str) -> Comparison:
         """Return what changed from one run to another."""

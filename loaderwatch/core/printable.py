@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import unicodedata
 from typing import BinaryIO, Final, TextIO
 
 _TOKEN: Final = re.compile(r"(token=)[^\s&\"']+", re.IGNORECASE)
@@ -18,6 +19,22 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Remove such characters and put the text on one line."""
     return printable(" ".join(text.split()))
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a line takes: a Chinese character takes two, an accent none."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return a text on one line, cut to at most ``width`` columns of a terminal."""
+    line = one_line(text)
+    if columns(line) <= width:
+        return line
+    while columns(line) > width - 1:
+        line = line[:-1]
+    return f"{line}…"
 
 
 def without_tokens(text: str) -> str:

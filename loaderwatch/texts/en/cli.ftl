@@ -234,6 +234,69 @@ process-of-rank = rank { $rank }, { process-or-worker } (pid { $pid })
 no-stack-came = no stack came back
 stack-not-answered = { process-of-rank }: not answered within { PLAIN($within_s) } s; its last stack is of { $taken_at }
 
+## The profile, with stacks --profile and analyze
+
+profile-part = { $of ->
+        [step] step
+        [evaluation] evaluation
+        [boundary] epoch boundary
+       *[fetch] fetch
+    }
+sample-count = { $samples ->
+        [one] { COUNT($samples) } sample
+       *[other] { COUNT($samples) } samples
+    }
+# $rank is unknown where there are several, $seconds_s where no time is known. $states is a list of profile-state.
+profile-headline = { profile-part }: { sample-count } of { KNOWN($rank) ->
+        [yes] rank { $rank }
+       *[no] { rank-count }
+    }{ KNOWN($seconds_s) ->
+        [yes] { " " }in { WHOLE_DURATION($seconds_s) }
+       *[no] { "" }
+    }: { profile-states }
+profile-heading = Where the lost time goes, from sampled stacks:
+profile-state = { PERCENT($share_ratio) } { $state ->
+        [running] running
+        [runnable] waiting for a CPU
+        [disk] disk
+        [network] network
+        [lock] lock
+        [pipe] pipe
+        [child] child process
+        [timer] sleep
+       *[waiting] other waits
+    }
+profile-states = { $states }
+profile-columns =
+    .share = share
+    .interval = 95 %
+    .each = time
+    .line = line → call of a library, and what it does
+profile-interval = { WHOLE($low_percent) }–{ WHOLE($high_percent) } %
+profile-each = { DURATION($each_s) }/{ $unit ->
+        [sample] sample
+        [step] step
+       *[batch] batch
+    }
+profile-rest = The rest: { PERCENT($rest_ratio) }{ $more ->
+        [0] { "" }
+        [one] , with { $more } other line
+       *[other] , with { $more } other lines
+    }.
+profile-unread = { $unread ->
+        [one] { COUNT($unread) } more sample has no stack
+       *[other] { COUNT($unread) } more samples have no stack
+    }: the process could not be read at that moment, or the stack is rare.
+profile-few = Fewer than { $fewest } samples: these shares are rough. More samples come while a rank loses time.
+profile-empty = { profile-part }: no stack was sampled. Either no time was lost there, or the run is older than profiles, or loaderwatch may
+    not read the processes. Look at another part with --of. { permit-reading }
+profile-unreadable = { profile-part }: { $unread ->
+        [one] { COUNT($unread) } sample
+       *[other] { COUNT($unread) } samples
+    }, none with a stack: loaderwatch may not read the processes. { permit-reading }
+permit-reading = To permit reading, set kernel.yama.ptrace_scope to 1 or 0; for a container, add the capability SYS_PTRACE.
+profile-written = { $file }: { sample-count }
+
 ## export and import
 
 run-exported = { $file }: { $kilobytes } kB; { $redacted ->

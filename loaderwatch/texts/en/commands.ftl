@@ -83,13 +83,19 @@ command-compare = print what changed from one run to another
     .fail-if = exit with 1 when it holds: 'data_wait_ratio > 0.1' of B, 'steps_per_s.change < -5%' of B against A (only where that is more
         than noise); may be repeated, and what is not known fails
     .json = print the comparison as the API gives it
-command-stacks = take the stacks of a run's processes now, and print them
+command-stacks = take the stacks of a run's processes now, or show in which lines its lost time goes
     .about = Asks the streamers of a run for stacks now, waits until they have come, and prints those of each training process and
         DataLoader worker, the most recent call first. Training is not stopped. A server of another machine does this for the owner's
-        token (LOADERWATCH_PAGE_TOKEN).
-    .which = a run's id, or a run's name (its newest run)
+        token (LOADERWATCH_PAGE_TOKEN). With --profile, prints in which lines the lost time goes, from stacks that were sampled during
+        the run.
+    .which = a run's id, or a run's name (its newest run); with --profile also a .duckdb or .lwrec file
     .rank = only this rank's processes
     .within = how long to wait for a process to answer (default 10)
+    .profile = show the lines with the most samples, what they wait for, and the time per sample or batch
+    .of = the part of the training for --profile (default fetch)
+    .format = write the profile's stacks for flame graphs instead: collapsed (flamegraph.pl) or speedscope (www.speedscope.app)
+    .output = write them to this file instead of standard output
+    .json = print the profile as the API gives it
 command-export = write the newest part of a run to a file
     .about = loaderwatch export: the newest part of a run as one small file, to show it to somebody else. loaderwatch analyze FILE reads
         it. It holds what the page shows: script, arguments, paths, host names and stacks; with --redact these are replaced, and what

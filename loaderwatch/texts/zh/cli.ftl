@@ -213,6 +213,57 @@ process-of-rank = rank { $rank }，{ process-or-worker }（pid { $pid }）
 no-stack-came = 没有取到调用栈
 stack-not-answered = { process-of-rank }：{ PLAIN($within_s) } 秒内没有应答；它最近一份调用栈取自 { $taken_at }
 
+## 剖析，见 stacks --profile 和 analyze
+
+profile-part = { $of ->
+        [step] 步
+        [evaluation] 评估
+        [boundary] epoch 边界
+       *[fetch] 取数
+    }
+profile-headline = { profile-part }：{ KNOWN($seconds_s) ->
+        [yes] { WHOLE_DURATION($seconds_s) }内
+       *[no] { "" }
+    }{ KNOWN($rank) ->
+        [yes] { " " }rank { $rank }
+       *[no] { " " }{ $ranks } 个 rank
+    } 的 { COUNT($samples) } 次采样：{ profile-states }
+profile-heading = 损失的时间花在哪里（按采样的调用栈）：
+profile-state = { $state ->
+        [running] 运行
+        [runnable] 等 CPU
+        [disk] 等磁盘
+        [network] 等网络
+        [lock] 等锁
+        [pipe] 等管道
+        [child] 等子进程
+        [timer] 睡眠
+       *[waiting] 其他等待
+    } { PERCENT($share_ratio) }
+profile-states = { $states }
+profile-columns =
+    .share = 占比
+    .interval = 95%
+    .each = 用时
+    .line = 代码行 → 调用的库函数，以及在做什么
+profile-interval = { WHOLE($low_percent) }–{ WHOLE($high_percent) }%
+profile-each = { DURATION($each_s) }/{ $unit ->
+        [sample] 样本
+        [step] 步
+       *[batch] 批次
+    }
+profile-rest = 其余：{ PERCENT($rest_ratio) }{ $more ->
+        [0] { "" }
+       *[other] ，另有 { $more } 行代码
+    }。
+profile-unread = 另有 { COUNT($unread) } 次采样没有调用栈：当时读不到该进程，或这个调用栈很少见。
+profile-few = 采样少于 { $fewest } 次：这些占比只是大概。rank 损失时间时会继续采样。
+profile-empty = { profile-part }：没有采到调用栈。可能这里没有损失时间，可能这次运行早于剖析功能，也可能 loaderwatch 无权读取这些进程。
+    可用 --of 查看其他部分。{ permit-reading }
+profile-unreadable = { profile-part }：{ COUNT($unread) } 次采样都没有调用栈：loaderwatch 无权读取这些进程。{ permit-reading }
+permit-reading = 要允许读取，请把 kernel.yama.ptrace_scope 设为 1 或 0；在容器里则加上 SYS_PTRACE 权限。
+profile-written = { $file }：{ COUNT($samples) } 次采样
+
 ## export 和 import
 
 run-exported = { $file }：{ $kilobytes } kB；{ $redacted ->

@@ -78,13 +78,18 @@ command-compare = 打印两次运行之间的变化
     .fail-if = 条件成立时以 1 退出：'data_wait_ratio > 0.1' 针对 B，'steps_per_s.change < -5%' 针对 B 相对 A
         的变化（仅在超出噪声时）；可重复给出，指标未知也算失败
     .json = 按 API 的格式打印比较结果
-command-stacks = 立即抓取一次运行中各进程的调用栈并打印
+command-stacks = 立即抓取一次运行中各进程的调用栈，或显示损失的时间花在哪些代码行
     .about = 立即向一次运行的各个 streamer 索取调用栈，等它们返回后，打印每个训练进程和 DataLoader worker 的调用栈，
         最近的调用在最前。训练不会停下。如果服务器在另一台机器上，
-        需要 owner 令牌（LOADERWATCH_PAGE_TOKEN）。
-    .which = 运行的 id，或运行的名称（取同名中最新的一次）
+        需要 owner 令牌（LOADERWATCH_PAGE_TOKEN）。加 --profile 则根据运行期间采样的调用栈，打印损失的时间花在哪些代码行。
+    .which = 运行的 id，或运行的名称（取同名中最新的一次）；加 --profile 时也可以是 .duckdb 或 .lwrec 文件
     .rank = 只看这个 rank 的进程
     .within = 等待一个进程应答的时间（秒，默认 10）
+    .profile = 显示采样最多的代码行、它们在等什么，以及每个样本或批次的用时
+    .of = --profile 要看的训练部分（默认 fetch，即取数）
+    .format = 改为输出可画火焰图的调用栈：collapsed（flamegraph.pl）或 speedscope（www.speedscope.app）
+    .output = 写入这个文件，而不是标准输出
+    .json = 按 API 的格式输出剖析
 command-export = 把一次运行最近的部分写入文件
     .about = loaderwatch export：把一次运行的最新部分存成一个小文件，便于给别人看。用 loaderwatch analyze FILE 读取。
         其中有页面显示的内容：脚本、参数、路径、主机名和调用栈；加 --redact 会把它们替换掉，只留下数字、行号，以及函数名和类名。

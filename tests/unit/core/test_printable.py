@@ -5,7 +5,15 @@ from __future__ import annotations
 import io
 import logging
 
-from loaderwatch.core.printable import LogFormatter, Printable, one_line, printable, without_tokens
+from loaderwatch.core.printable import (
+    LogFormatter,
+    Printable,
+    columns,
+    fitted,
+    one_line,
+    printable,
+    without_tokens,
+)
 
 HOSTILE = "a\x1b]0;title\x07b\r\nc\x00\u202egpj\u2028d\x9b2J\te"
 
@@ -13,6 +21,15 @@ HOSTILE = "a\x1b]0;title\x07b\r\nc\x00\u202egpj\u2028d\x9b2J\te"
 def test_nothing_moves_a_cursor_or_turns_a_text() -> None:
     assert printable(HOSTILE) == "a]0;titleb\ncgpjd2J\te"
     assert one_line(HOSTILE) == "a]0;titleb cgpj d2J e"
+
+
+def test_a_text_fits_into_columns_of_a_terminal() -> None:
+    assert [columns(text) for text in ("abc", "数据", "e\u0301", "→–µ")] == [3, 4, 1, 3]
+    assert fitted("abc", 3) == "abc"
+    assert fitted("abcd", 3) == "ab…"
+    assert fitted("数据集", 5) == "数据…"
+    assert fitted("数据集", 4) == "数…"
+    assert fitted(HOSTILE, 9) == "a]0;titl…"
 
 
 def test_a_stream_lets_nothing_else_through() -> None:
