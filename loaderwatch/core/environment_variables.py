@@ -314,6 +314,14 @@ DISABLE: Final = Variable(
     "`attach`, `phase` and all other calls do nothing.",
     read_by="training process",
 )
+READABLE: Final = Variable(
+    "LOADERWATCH_READABLE",
+    FLAG,
+    False,
+    "Where `kernel.yama.ptrace_scope` is 1, any process of this user may read the memory of the training"
+    " processes, so that the streamer can sample their stacks without signals.",
+    read_by="training process",
+)
 PLAIN: Final = Variable(
     "LOADERWATCH_PLAIN",
     FLAG,

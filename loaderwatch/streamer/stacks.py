@@ -53,6 +53,8 @@ PAST_A_WAIT: Final = 2
 thread and gives the second to a thread that can take it (``complete_signal`` in kernel/signal.c)."""
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
+SAMPLE: Final = "sample"
+"""Why a stack is taken: for the profile, where the memory of the process cannot be read."""
 WATCHED: Final = frozenset(
     {
         Phase.ITER,
@@ -93,6 +95,7 @@ class StackCollector:
         self._last = last
         self._long_steps = StackBudget(last, LONG_STEP, OF_A_LONG_STEP_APART_NS)
         self._pending: dict[int, _Pending] = {}
+        self._samples: list[StackDump] = []
         self._done: list[tuple[int, StackDump]] = []  # each with its monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
@@ -120,7 +123,8 @@ class StackCollector:
         for member in roster.of_rank(rank):
             wanted = member.pid in pids if pids is not None else workers or member.worker < 0
             if member.alive and wanted and member.pid not in self._pending:
-                self._last.note([member.pid], why, now_ns)
+                if why != SAMPLE:
+                    self._last.note([member.pid], why, now_ns)
                 self._pending[member.pid] = _Pending(member, rank, why, now_ns)
                 self._ask(self._pending[member.pid], now_ns)
 
@@ -138,6 +142,11 @@ class StackCollector:
                 self.request(rank, roster, now_ns, LONG_STEP, workers=False)
         for worker in roster.workers:
             self._look_at_worker(worker, roster, now_ns)
+
+    def take_samples(self) -> list[StackDump]:
+        """Return the finished stacks that the sampler asked for; without a text if there is none."""
+        samples, self._samples = self._samples, []
+        return samples
 
     def take(self, wall_offset_ns: int) -> list[StackDump]:
         """Return the finished stacks, as many as fit into one envelope."""
@@ -284,7 +293,10 @@ class StackCollector:
             polls=polls(text, member.pid, pending.wchan),
             feeds=feeds_model(text, member.pid, member.model_calls),
         )
-        self._done.append((taken_ns, dump))
+        if why == SAMPLE or pending.why == SAMPLE:
+            self._samples.append(dump)
+        else:
+            self._done.append((taken_ns, dump))
 
 
 def one_dump(text: str) -> str:

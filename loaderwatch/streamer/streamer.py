@@ -29,7 +29,7 @@ from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stack_moments.slow_loops import IdleGpus, SlowLoops
-from loaderwatch.streamer.stacks import StackCollector
+from loaderwatch.streamer.stacks import SAMPLE, StackCollector
 from loaderwatch.streamer.streamer_start import Succession
 from loaderwatch.streamer.upload import Uploader
 from loaderwatch.texts import in_own_language
@@ -173,6 +173,10 @@ class Streamer:
             self._sample(now)
             self._sampler.watch(roster, self._drain.usual_ns)
         self._stacks.poll(roster, self._drain.usual_ns, monotonic_ns())
+        for asked in self._sampler.asked():
+            self._stacks.request(asked.key.rank, roster, monotonic_ns(), SAMPLE, pids=[asked.pid])
+        for dump in self._stacks.take_samples():
+            self._sampler.answer(dump)
         for rank in self._idle_gpus.due(self._gpus.used(), self._in_step, now):
             self._stacks.request(rank, roster, monotonic_ns(), GPU_IDLE, workers=False)
         if now >= self._next_envelope_ns:

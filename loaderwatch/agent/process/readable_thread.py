@@ -8,9 +8,22 @@ import sys
 import sysconfig
 import threading
 import types
-from typing import Any
+from typing import Any, Final
 
+from loaderwatch.core.environment_variables import READABLE
 from loaderwatch.core.ring import PythonThread, RingWriter
+
+_PTRACER: Final = 0x59616D61  # PR_SET_PTRACER of linux/prctl.h
+_ANY: Final = ctypes.c_ulong(-1)
+
+
+def permit_reading() -> None:
+    """Let any process of this user read this process's memory, where the kernel has Yama.
+
+    The permission is not given to the streamer alone: a process has only one such setting, and that would
+    end the permission of a library such as UCX, whose ranks read each other's memory.
+    """
+    ctypes.CDLL(None).prctl(_PTRACER, _ANY, 0, 0, 0)
 
 
 def publish_thread(ring: RingWriter) -> None:
@@ -23,6 +36,8 @@ def publish_thread(ring: RingWriter) -> None:
     )
     if not usual:
         return
+    if READABLE.read():
+        permit_reading()
     # A prototype of our own: a change of ctypes.pythonapi's function would reach the script's own calls.
     current_state: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
     ring.set_thread(

@@ -43,11 +43,15 @@ Place = tuple[str, int, str]
 """A line of code: file, line, function."""
 
 
-class Unreadable(Exception):
+class MemoryUnreadable(Exception):
+    """Memory of another process cannot be read."""
+
+
+class Unreadable(MemoryUnreadable):
     """The stack changed while it was read, or the memory is not what it should be."""
 
 
-class NotPermitted(Exception):
+class NotPermitted(MemoryUnreadable):
     """The system does not let this process read the other one's memory."""
 
 

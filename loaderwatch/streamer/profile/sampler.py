@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -18,7 +19,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns
-from loaderwatch.core.facts import ProfileStack
+from loaderwatch.core.facts import ProfileStack, StackDump
 from loaderwatch.core.records import PROFILE_S, UNKNOWN, Phase, ProfilePart, Row, ThreadState, pack_row
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.streamer.profile.layouts import LAYOUTS
@@ -42,7 +43,10 @@ NEW_TEXTS_PER_HOUR: Final = 600
 """New texts sent per hour and rank: at about 1 kB each, they stay below 20 MB a day."""
 AGAIN_NS: Final = 300 * SECOND_NS
 """After this time a text is sent again with its next count."""
+ASK_NS: Final = 5 * SECOND_NS
+"""Least time between two signals to a rank's processes, where their memory cannot be read."""
 HOUR_NS: Final = 3600 * SECOND_NS
+_LINE: Final = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _LIBRARY: Final = "/loaderwatch/agent/"
 _WORKER_LOOP: Final = "torch/utils/data/_utils/worker.py"
 _COMPUTES: Final = frozenset({Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER})
@@ -69,6 +73,14 @@ class Watched(NamedTuple):
     longer: bool  # its steps have become longer
 
 
+class Asked(NamedTuple):
+    """A stack to take by a signal, because the memory of the process cannot be read."""
+
+    key: _Key  # without its text
+    pid: int
+    readers: int
+
+
 class _Process:
     """Reads one process."""
 
@@ -81,25 +93,28 @@ class _Process:
             with suppress(OSError):  # this system reads no other process's memory
                 self._stacks = RemoteStacks(member.pid, self.thread.version, self.thread.code_type)
 
-    def sample(self) -> tuple[ThreadState, str] | None:
-        """Return the state and the stack's text ("": not read); None if the process has ended.
+    def state(self) -> ThreadState | None:
+        """Return what the thread does; None if the process has ended."""
+        thread = self.member.pid if self.thread is None else self.thread.native_id
+        return self._states.state(thread, _nothing if self._stacks is None else self._stacks.bytes_at)
 
-        Also None if its memory cannot be read: an unusual Python, or no permission.
+    def text(self) -> str:
+        """Return the stack's text; "" if the stack changed while it was read.
+
+        Raises:
+            NotPermitted: the system forbids it, or this Python's memory is not known.
+            ProcessLookupError: the process has ended.
         """
         if self._stacks is None or self.thread is None:
-            return None
-        state: ThreadState | None = None
+            raise NotPermitted("no known layout")
         try:
-            state = self._states.state(self.thread.native_id, self._stacks.bytes_at)
-            return None if state is None else (state, as_text(self._stacks.stack(self.thread.state)))
+            return as_text(self._stacks.stack(self.thread.state))
         except Unreadable:
-            return ThreadState.WAITING if state is None else state, ""
-        except ProcessLookupError:
-            return None
-        except NotPermitted as error:
-            log.info("the memory of process %d cannot be read: %s", self.member.pid, error)
-            self._stacks = None
-            return None
+            return ""
+
+
+def _nothing(address: int, size: int) -> bytes:
+    raise Unreadable(f"{size} bytes at {address:#x}")
 
 
 def as_text(stack: Sequence[Place]) -> str:
@@ -113,6 +128,13 @@ def as_text(stack: Sequence[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cut_text(text: str) -> str:
+    """Return the stack of the thread that matters in a dump of faulthandler's, as ``as_text`` has it."""
+    stacks = re.split(r"\n(?=(?:Current t|T)hread )", text)
+    chosen = next((stack for stack in stacks if stack.startswith("Current")), stacks[0])
+    return as_text([(line["file"], int(line["line"]), line["function"]) for line in _LINE.finditer(chosen)])
+
+
 class Sampler:
     """Samples the ranks of this host in a thread of its own."""
 
@@ -124,6 +146,9 @@ class Sampler:
         self._counts: Counter[_Key] = Counter()
         self._readers: Counter[_Key] = Counter()
         self._lock = threading.Lock()
+        self._asked: dict[int, Asked] = {}  # by pid: to be taken by a signal
+        self._awaited: dict[int, Asked] = {}  # by pid: a signal is under way
+        self._asked_ns: dict[int, int] = {}  # by rank
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stack sampler", daemon=True)
         self._texts: dict[str, tuple[int, int]] = {}  # id and when it was last sent
@@ -245,14 +270,42 @@ class Sampler:
             ]
             readers = len(fetching)
             member = self._chance.choice(fetching) if fetching else member
-        sample = self._process(member).sample()
-        if sample is None:
+        process = self._process(member)
+        state = process.state()
+        if state is None:
             return
-        loader = UNKNOWN if loader is None else loader
-        key = _Key(watched.rank, loader, member.worker, part, *sample)
+        key = _Key(watched.rank, UNKNOWN if loader is None else loader, member.worker, part, state, "")
+        try:
+            self._count(key._replace(text=process.text()), readers)
+        except ProcessLookupError:
+            return
+        except NotPermitted:
+            self._ask(Asked(key, member.pid, readers), monotonic_ns())
+
+    def _count(self, key: _Key, readers: int) -> None:
         with self._lock:
             self._counts[key] += 1
             self._readers[key] += readers
+
+    def _ask(self, asked: Asked, now_ns: int) -> None:
+        rank = asked.key.rank
+        with self._lock:
+            if now_ns - self._asked_ns.get(rank, -ASK_NS) >= ASK_NS:
+                self._asked_ns[rank] = now_ns
+                self._asked[asked.pid] = asked
+
+    def asked(self) -> list[Asked]:
+        """Return the stacks to take by a signal now, each once: at most one per rank and ``ASK_NS``."""
+        with self._lock:
+            asked, self._asked = self._asked, {}
+        self._awaited |= asked
+        return list(asked.values())
+
+    def answer(self, dump: StackDump) -> None:
+        """Count a stack that was taken by a signal."""
+        asked = self._awaited.pop(dump.pid, None)
+        if asked is not None and dump.text:
+            self._count(asked.key._replace(text=cut_text(dump.text)), asked.readers)
 
     def _part(self, watched: Watched, span: OpenSpan) -> ProfilePart | None:
         """Return the part of the training that loses time now; None if it loses none, or is not looked at."""

@@ -23,6 +23,7 @@ from loaderwatch.core.system import (
     TIMER_FUNCTIONS,
     waits_in,
 )
+from loaderwatch.streamer.profile.remote_stack import MemoryUnreadable
 
 _BY_FUNCTION: Final = (
     (LOCK_FUNCTIONS, ThreadState.LOCK),
@@ -94,10 +95,10 @@ class ThreadStates:
         fields = call.split()  # the number of the call, then its arguments: an array and its length
         if len(fields) < 3 or fields[0] not in _POLL_CALLS or not int(fields[2], 16):
             return ThreadState.WAITING
-        descriptor = _DESCRIPTOR.unpack(peek(int(fields[1], 16), _DESCRIPTOR.size))[0]
         try:
+            descriptor = _DESCRIPTOR.unpack(peek(int(fields[1], 16), _DESCRIPTOR.size))[0]
             target = os.readlink(f"{self._folder}/fd/{descriptor}")  # noqa: PTH115 - hot
-        except OSError:
+        except (OSError, MemoryUnreadable):
             return ThreadState.WAITING
         return next((state for mark, state in _BY_DESCRIPTOR if target.startswith(mark)), ThreadState.WAITING)
 
