@@ -19,7 +19,7 @@ import msgspec
 from loaderwatch.agent.guard import guard, has_stderr, in_own_language, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
-from loaderwatch.agent.process.closing_lines import how_ended, say_closing, why_failed
+from loaderwatch.agent.process.closing_lines import how_ended, keep_interrupted, say_closing, why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,
@@ -82,7 +82,7 @@ class Session:
         if not register_stacks(self._file("stack"), self.stack_signal):
             self.stack_signal = 0
         self._finished = False
-        self._failure: BaseException | None = None  # the error that ended the process
+        self.error: BaseException | None = None  # the error that ended the process
         self._died_of_sample = False  # a fetch raised exactly that error
         self.watched_ns = monotonic_ns()  # when a streamer was last started or checked
         self.info = self._describe(ranks or find_ranks())
@@ -253,7 +253,7 @@ class Session:
             failed = failure is not None and not hasattr(sys, "ps1")
             text = "" if failure is None else why_failed(failure)
         if failed:
-            self._failure = failure
+            self.error = failure
             failed_read = shield(failed_sample)(failure) if failure is not None else None
             sample, self._died_of_sample = failed_read or (None, False)
             with suppress(OSError):  # even if the folder was removed, this process must be able to end
@@ -269,15 +269,15 @@ class Session:
 
     def say_closing(self) -> None:
         """Print the run's last lines on rank 0, and on any rank that an error ended."""
-        if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self._failure):
+        if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self.error):
             return
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
         rank = self.info.rank if self.info.world_size > 1 else None
         sample = None if self.info.failed is None else told(self.info.failed)
         ended = (
             None
-            if self._failure is None
-            else how_ended(self._failure, steps, rank, sample, of_sample=self._died_of_sample)
+            if self.error is None
+            else how_ended(self.error, steps, rank, sample, of_sample=self._died_of_sample)
         )
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
@@ -407,3 +407,5 @@ def _exit() -> None:
         for tell in _session.on_end:
             shield(tell)()
         shield(_session.say_closing)()
+        if _session.pid == os.getpid() and _session.error is not None:
+            shield(keep_interrupted)(_session.error)

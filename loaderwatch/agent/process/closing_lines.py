@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType
@@ -115,6 +116,20 @@ def _describe_one(error: BaseException) -> str:
     if len(lines) > 1:
         lines = [lines[0], lines[-1]]
     return ": ".join([type(error).__name__, " ".join(lines)] if lines else [type(error).__name__])[:500]
+
+
+def keep_interrupted(error: BaseException) -> None:
+    """Let Python end by SIGINT, as it does after an interrupt that left the script.
+
+    CPython forgets this when code is compiled from a text afterwards (``run_eval_code_obj`` in pythonrun.c).
+    Libraries of our messages do that when they are imported. So code from a text is interrupted once more.
+    """
+    outermost = error.__traceback__.tb_frame if error.__traceback__ is not None else None
+    names = None if outermost is None else (outermost.f_globals.get("__name__"), outermost.f_code.co_name)
+    of_script = names in (("__main__", "<module>"), ("runpy", "_run_module_as_main"))
+    if isinstance(error, KeyboardInterrupt) and of_script:  # not a notebook's cell
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 LEAST_S: Final = 30.0

@@ -150,3 +150,42 @@ def test_a_killed_worker_is_named_where_the_error_does_not(
 def test_another_error_names_no_worker() -> None:
     assert why_failed(ValueError("no such label")) == "uncaught ValueError: no such label"
     assert why_failed(ConnectionResetError("the bucket's")) == "uncaught ConnectionResetError: the bucket's"
+
+
+NOTEBOOK = """
+import sys
+def run_code():
+    try:
+        exec(compile("raise KeyboardInterrupt", "cell", "exec"))
+    except KeyboardInterrupt as error:
+        sys.last_value = error
+run_code()
+"""
+INTERRUPTED = """
+import atexit
+from loaderwatch.agent.process.closing_lines import keep_interrupted
+
+def end():
+    import sys
+    exec("1")  # as imports of libraries do
+    keep_interrupted(getattr(sys, "last_exc", None) or sys.last_value)
+
+atexit.register(end)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("def run(): raise KeyboardInterrupt\nrun()", -signal.SIGINT),
+        ("raise ValueError", 1),
+        (NOTEBOOK, 0),
+    ],
+)
+def test_an_interrupted_script_still_ends_by_sigint(tmp_path: Path, script: str, code: int) -> None:
+    """In a notebook an interrupt ends a cell, and the process goes on."""
+    path = tmp_path / "train.py"
+    path.write_text(INTERRUPTED + script)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, done.stderr
