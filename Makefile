@@ -182,6 +182,7 @@ types: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.docs.configuration
 	$(BIN)/python -m tests.docs.rules
+	$(BIN)/python -m tests.docs.known_costs
 
 # web/vendor/plotly.min.js anew, after a change of vendor/plotly/: its version, or a trace that a chart needs.
 plotly:

@@ -55,6 +55,8 @@ PARSED: Final = (
     "rindex",
     "replace",
 )
+NAMING: Final = ("threshold", "KnownCost")
+"""Calls whose texts name sources, libraries and functions."""
 LOGGED: Final = ("debug", "info", "warning", "error", "exception", "critical", "log")
 ASKED: Final = ("ArgumentParser", "add_argument", "add_parser", "error")
 PUBLIC: Final = ("loaderwatch/__init__.py", "loaderwatch/frameworks/")
@@ -142,7 +144,7 @@ def _keeps_silent(called: ast.expr) -> bool:
     owner, _, name = ast.unparse(called).rpartition(".")
     logs = name in LOGGED and "log" in owner.lower()
     asks = name in ASKED and ("pars" in owner or owner == "argparse")
-    return logs or asks or owner == "re" or name in (*MATCHED, "threshold", "log_to_stderr", "warn", "cast")
+    return logs or asks or owner == "re" or name in (*MATCHED, *NAMING, "log_to_stderr", "warn", "cast")
 
 
 def _name(target: ast.expr) -> str:

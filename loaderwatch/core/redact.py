@@ -40,13 +40,15 @@ log = logging.getLogger(__name__)
 KEY_BYTES: Final = 32
 DROPPED: Final = "<redacted>"
 
-_PACKAGES: Final = """IPython PIL accelerate aiohttp albumentations av boto3 botocore cv2 datasets debugpy
-    decord deepspeed einops fastai ffcv fsspec gcsfs h5py huggingface_hub imageio ipdb ipykernel
-    jupyter_client joblib kornia librosa lightning litdata lmdb loaderwatch matplotlib monai mmap_ninja
-    msgspec multiprocess nibabel numba numpy nvidia pandas peft polars pudb pyarrow pydicom pydevd
-    pytorch_lightning ray requests s3fs s3torchconnector safetensors scipy skimage sklearn soundfile
-    tensordict tensorstore tifffile timm tokenizers torch torchaudio torchdata torchmetrics torchrec torchtext
-    torchvision tornado tqdm traitlets transformers triton urllib3 wandb webdataset xarray zarr zmq"""
+_PACKAGES: Final = """IPython PIL accelerate aiohttp albumentations av backoff boto3 botocore cv2
+    datasets debugpy decord deepspeed einops fastai ffcv fsspec gcsfs google h5py httpcore httpx
+    huggingface_hub imageio ipdb ipykernel joblib jupyter_client kornia librosa lightning litdata lmdb
+    loaderwatch matplotlib mmap_ninja monai msgspec multiprocess nibabel numba numpy nvidia pandas peft
+    polars psycopg pudb pyarrow pydevd pydicom pydub pymysql pytorch_lightning ray redis requests resampy
+    s3fs s3torchconnector s3transfer safetensors scipy sentencepiece skimage sklearn soundfile sqlalchemy
+    tenacity tensorboard tensordict tensorstore tifffile tiktoken timm tokenizers torch torchaudio
+    torchcodec torchdata torchmetrics torchrec torchtext torchvision tornado tqdm traitlets transformers
+    triton urllib3 wandb webdataset xarray yaml zarr zmq"""
 """Packages whose names and files reveal nothing about their user."""
 _PUBLIC: Final = frozenset(_PACKAGES.split())
 _FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lmdb mp3 mp4 npy npz parquet pkl

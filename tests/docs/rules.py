@@ -32,7 +32,7 @@ def _block(name: str) -> str:
 
 def _rules(family: Family) -> str:
     rows = ((f"`{rule.id}`", rule.aliases, rule.stacks or "") for rule in family.rules)
-    return _table(("rule", "scenario", "stacks"), rows)
+    return table(("rule", "scenario", "stacks"), rows)
 
 
 def _explanations() -> str:
@@ -40,14 +40,15 @@ def _explanations() -> str:
         (_who(row.cause, row.causes), _who(row.effect, row.effects), ", ".join(conditions(row)))
         for row in EXPLANATIONS
     )
-    return _table(("the alert", "explains", "where"), rows)
+    return table(("the alert", "explains", "where"), rows)
 
 
 def _who(family: str, scenarios: str) -> str:
     return f"`{family}` {scenarios}".rstrip()
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 

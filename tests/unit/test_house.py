@@ -45,6 +45,7 @@ def test_a_string_of_three_words_is_a_sentence(line: str) -> None:
         'KILLED = re.compile(r"is killed by signal")',
         'NAME = r"(?P<name>one of many words)"',
         'LEAST_S = threshold(2.0, "s", "chosen: a shorter one is noise")',
+        'COST = KnownCost("zip-reopened", "gzip, bz2, lzma", "std/gzip:read|seek|rewind", NEEDLESS_RATIO)',
         'died = "worker was killed by signal" in text',
         'died = text.startswith("worker was killed by signal")',
         'SENT = ("user defined signal", "hangup")\nby_hand = signal in SENT',
