@@ -20,6 +20,7 @@
  * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null, rule: string,
  *   params: Object<string, Param>}} Verdict
  * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
+ * @typedef {{frames: ProfileFrame[], state: ThreadStateName, samples: number}} CountedStack
  * @typedef {{rank: number, loader: number, epoch: number, began_at: number, iter_s: number|null,
  *   sampler_s: number|null, first_wait_s: number|null, iter_kind: string|null, workers: number|null,
  *   drained: number|null, gap_s: number|null, ended_at: number|null, teardown_s: number|null,
@@ -38,10 +39,18 @@
  * @typedef {{kind: MarkKind, began_at: number, ended_at: number|null, ranks: number[], text: string,
  *   finding_id: string|null, text_text: Text|null}} Mark
  * @typedef {"config"|"checkpoint"|"evaluation"|"attempt"|"alert"} MarkKind
+ * @typedef {{of: ProfilePartName, ranks: number[], start: number|null, end: number|null, samples: number,
+ *   unread: number, states: Object<string, number>, lines: ProfileLine[], stacks: CountedStack[]}} Profile
+ * @typedef {{file: string, line: number, function: string, library: boolean}} ProfileFrame
+ * @typedef {{file: string, line: number, function: string, share: number, low: number, high: number,
+ *   states: Object<string, number>, calls: string|null, per_sample_s: number|null,
+ *   per_batch_s: number|null}} ProfileLine
+ * @typedef {"fetch"|"step"|"evaluation"|"boundary"} ProfilePartName
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
  *   mean: (number|null)[], max: (number|null)[]}} Series
  * @typedef {{rank: number, loader: number, worker: number, index: number, slow_s: number,
  *   fetch_s: number|null, at: number}} SlowSample
+ * @typedef {"running"|"runnable"|"disk"|"network"|"lock"|"pipe"|"child"|"timer"|"waiting"} ThreadStateName
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, began_at: number,
  *   seconds: number, world_size: number, steps: number|null}} ComparedRun
  * @typedef {{a: ComparedRun, b: ComparedRun, title: string, judgement: Judgement, notes: string[],
