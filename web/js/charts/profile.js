@@ -13,8 +13,8 @@
  * A box of the picture. `left` and `width` are shares of the picture. `merged`: the frames of a library's
  * module are one box; `opens`: the key by which the reader opens that box, or merges its frames again.
  * @typedef {{key: string, parent: Box|null, children: Box[], depth: number, left: number, width: number,
- *   frame: ProfileFrame, merged: boolean, opens: string|null, functions: number, samples: number,
- *   stacks: CountedStack[]}} Box
+ *   frame: ProfileFrame, merged: boolean, opens: string|null, functions: Set<string>, samples: number,
+ *   stacks: CountedStack[], states: StateShare[]}} Box
  */
 
 /** @type {ProfilePartName[]} */
@@ -68,76 +68,71 @@ export const baseOf = (file) => file.split(/[\\/]/).pop() ?? file;
 const placeKey = (place) => `${place.file}:${place.line}:${place.function}`;
 
 /**
- * @param {CountedStack} stack @param {Set<string>} opened - keys of opened boxes
- * @returns {{key: string, frames: ProfileFrame[], merged: boolean, opens: string|null}[]}
- */
-function levels({ frames }, opened) {
-  const out = [];
-  let path = "";
-  for (let at = 0; at < frames.length; ) {
-    const frame = /** @type {ProfileFrame} */ (frames[at]);
-    let end = at + 1;
-    while (frame.library && frames[end]?.library && frames[end]?.file === frame.file) end += 1;
-    const module_key = frame.library ? `${path}/${frame.file}` : null;
-    if (module_key === null || opened.has(module_key))
-      for (const one of frames.slice(at, end)) {
-        path += `/${placeKey(one)}`;
-        out.push({ key: path, frames: [one], merged: false, opens: module_key });
-      }
-    else {
-      path = module_key;
-      out.push({ key: path, frames: frames.slice(at, end), merged: true, opens: module_key });
-    }
-    at = end;
-  }
-  return out;
-}
-
-/**
  * The boxes of a profile, each before its children, the largest child first.
  * @param {Profile} profile @param {Set<string>} [opened] - `opens` of boxes whose frames are drawn one by one
  * @returns {Box[]}
  */
 export function boxesOf(profile, opened = new Set()) {
-  /** @type {Map<string, Box>} */
-  const boxes = new Map();
-  /** @type {Map<string, Set<string>>} */
-  const functions = new Map();
-  /** @type {Box[]} */
-  const outermost = [];
+  const root = growing("", null);
   for (const stack of profile.stacks) {
-    /** @type {Box|null} */
-    let parent = null;
-    for (const { key, frames, merged, opens } of levels(stack, opened)) {
-      /** @type {Box|undefined} */
-      let box = boxes.get(key);
-      if (box === undefined) {
-        box = {
-          key,
-          parent,
-          children: [],
-          depth: parent === null ? 0 : /** @type {Box} */ (parent).depth + 1,
-          left: 0,
-          width: 0,
-          frame: /** @type {ProfileFrame} */ (frames[0]),
-          merged,
-          opens,
-          functions: 0,
-          samples: 0,
-          stacks: [],
-        };
-        boxes.set(key, box);
-        functions.set(key, new Set());
-        (parent === null ? outermost : /** @type {Box} */ (parent).children).push(box);
-      }
-      for (const frame of frames) functions.get(key)?.add(frame.function);
-      box.samples += stack.samples;
-      box.stacks.push(stack);
-      parent = box;
+    const { frames } = stack;
+    let at = root;
+    for (let i = 0; i < frames.length; ) {
+      const frame = /** @type {ProfileFrame} */ (frames[i]);
+      let end = i + 1;
+      while (frame.library && frames[end]?.library && frames[end]?.file === frame.file) end += 1;
+      const run = frames.slice(i, end);
+      const opens = frame.library ? openerOf(at, frame.file) : null;
+      if (opens === null || opened.has(opens))
+        for (const one of run) at = grown(at, placeKey(one), [one], opens, false, stack);
+      else at = grown(at, frame.file, run, opens, true, stack);
+      i = end;
     }
   }
-  for (const [key, box] of boxes) box.functions = functions.get(key)?.size ?? 0;
+  const outermost = [...root.inside.values()].flatMap(({ box }) => box ?? []);
   return placed(outermost, 0, outermost.reduce((sum, box) => sum + box.samples, 0));
+}
+
+/**
+ * A box while stacks are added, with the boxes inside it by what tells them apart. `opens`: by module.
+ * @typedef {{key: string, box: Box|null, inside: Map<string, Growing>, opens: Map<string, string>}} Growing
+ */
+
+/** @param {string} key @param {Box|null} box @returns {Growing} */
+const growing = (key, box) => ({ key, box, inside: new Map(), opens: new Map() });
+
+/** The key that opens a module's box inside another box. @param {Growing} within @param {string} file */
+function openerOf(within, file) {
+  const known = within.opens.get(file) ?? `${within.key}/${file}`;
+  within.opens.set(file, known);
+  return known;
+}
+
+/**
+ * Count a stack in a box inside another one.
+ * @param {Growing} within @param {string} id @param {ProfileFrame[]} frames @param {string|null} opens
+ * @param {boolean} merged @param {CountedStack} stack @returns {Growing}
+ */
+function grown(within, id, frames, opens, merged, stack) {
+  let found = within.inside.get(id);
+  if (found === undefined) {
+    const frame = /** @type {ProfileFrame} */ (frames[0]);
+    const parent = within.box;
+    const key = `${within.key}/${id}`;
+    /** @type {Box} */
+    const box = {
+      ...{ key, parent, children: [], depth: parent === null ? 0 : parent.depth + 1, left: 0, width: 0 },
+      ...{ frame, merged, opens, functions: new Set(), samples: 0, stacks: [], states: [] },
+    };
+    parent?.children.push(box);
+    found = growing(key, box);
+    within.inside.set(id, found);
+  }
+  const box = /** @type {Box} */ (found.box);
+  for (const frame of frames) box.functions.add(frame.function);
+  box.samples += stack.samples;
+  box.stacks.push(stack);
+  return found;
 }
 
 /**
@@ -151,6 +146,7 @@ function placed(siblings, left, all) {
     box.width = box.samples / all;
     left += box.width;
     if (box.width < LEAST_WIDTH) return [];
+    box.states = statesOf(box.stacks);
     return [box, ...placed(box.children, box.left, all)];
   });
 }

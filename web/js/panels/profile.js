@@ -15,7 +15,6 @@ import {
   rowsOf,
   sorted,
   stacksAt,
-  statesOf,
   unreadRatio,
 } from "../charts/profile.js";
 import { h } from "../dom.js";
@@ -136,7 +135,7 @@ function body(profile, state, act) {
       .filter((id) => state.open[id] && id.startsWith(OPENED))
       .map((id) => id.slice(OPENED.length)),
   );
-  const boxes = boxesOf(profile, opened);
+  const boxes = boxesFor(profile, opened);
   const unread = unreadRatio(profile);
   const chosen = boxes.find((box) => box.key === state.choices["profile.box"]) ?? null;
   return h(
@@ -160,6 +159,17 @@ function body(profile, state, act) {
       unread > MUCH_UNREAD && [" ", say("profile-unread", { unread_ratio: unread })],
     ),
   );
+}
+
+/** The boxes of the last drawing. Data comes every ten seconds, drawings come every second. */
+let drawn = { of: /** @type {Profile|null} */ (null), opened: "", boxes: /** @type {Box[]} */ ([]) };
+
+/** @param {Profile} profile @param {Set<string>} opened */
+function boxesFor(profile, opened) {
+  const keys = [...opened].join("\n");
+  if (drawn.of !== profile || drawn.opened !== keys)
+    drawn = { of: profile, opened: keys, boxes: boxesOf(profile, opened) };
+  return drawn.boxes;
 }
 
 /** Before the key of an opened box among the parts that the reader unfolded. */
@@ -211,7 +221,7 @@ function step(event, boxes) {
 
 /** @param {Box} box @param {number} at @param {boolean} on @param {Profile} profile @param {Actions} act */
 function boxView(box, at, on, profile, act) {
-  const states = statesOf(box.stacks);
+  const { states } = box;
   const { name, where } = wordsOf(box);
   const said = say("profile-box", {
     name,
@@ -251,7 +261,7 @@ function boxView(box, at, on, profile, act) {
 /** The name of a box, and what stands beside it. @param {Box} box */
 function wordsOf(box) {
   const { frame } = box;
-  if (box.merged) return { name: moduleOf(frame.file), where: box.functions === 1 ? frame.function : "" };
+  if (box.merged) return { name: moduleOf(frame.file), where: box.functions.size === 1 ? frame.function : "" };
   return { name: frame.function, where: frame.library ? moduleOf(frame.file) : placeOf(frame) };
 }
 
@@ -280,11 +290,11 @@ function boxFrames(box, profile, opened, act) {
       { class: "box-frames-head" },
       h("h3", {}, name, where !== "" && h("small", {}, where)),
       opens !== null &&
-        (opened.has(opens) || box.functions > 1) &&
+        (opened.has(opens) || box.functions.size > 1) &&
         button(
           opened.has(opens)
             ? say("profile-merge", { module: moduleOf(box.frame.file) })
-            : say("profile-open", { functions: box.functions }),
+            : say("profile-open", { functions: box.functions.size }),
           () => {
             act.open(OPENED + opens, !opened.has(opens));
             act.choose({ "profile.box": opened.has(opens) ? opens : firstInside(box) });
@@ -307,7 +317,7 @@ function boxFrames(box, profile, opened, act) {
       say("profile-share-of", {
         of: profile.of,
         share_ratio: box.width,
-        states: statesInWords(statesOf(box.stacks)),
+        states: statesInWords(box.states),
       }),
     ),
     stackFrames(
