@@ -157,6 +157,10 @@ test("boxes of less than two pixels are left out, also those inside them", () =>
   assert.deepEqual(boxesOf(none("fetch")), []);
 });
 
+test("samples whose stacks were not sent leave room at the end", () => {
+  assert.equal(boxesOf(profile({ samples: 200 }))[0]?.width, 0.5);
+});
+
 test("arrow keys lead to parents, children and neighbours", () => {
   const boxes = boxesOf(profile());
   const [fetch, get, zip, image, lock] = boxes;

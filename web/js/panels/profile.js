@@ -23,7 +23,7 @@ import { icon } from "../icons.js";
 import { serverNow } from "../store.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty } from "./parts.js";
+import { button, empty, withCommas } from "./parts.js";
 import { framesList } from "./stacks.js";
 import { cell } from "./tables.js";
 
@@ -260,8 +260,8 @@ function boxView(box, at, on, profile, act) {
 
 /** The name of a box, and what stands beside it. @param {Box} box */
 function wordsOf(box) {
-  const { frame } = box;
-  if (box.merged) return { name: moduleOf(frame.file), where: box.functions.size === 1 ? frame.function : "" };
+  const { frame, functions } = box;
+  if (box.merged) return { name: moduleOf(frame.file), where: functions.size === 1 ? frame.function : "" };
   return { name: frame.function, where: frame.library ? moduleOf(frame.file) : placeOf(frame) };
 }
 
@@ -271,9 +271,9 @@ const largest = (states) =>
 
 /** @param {StateShare[]} states */
 const statesInWords = (states) =>
-  largest(states)
-    .map(({ state, share }) => say("thread-state-share", { state, share_ratio: share }))
-    .reduce((before, next) => say("joined-by-comma", { before, next }));
+  withCommas(
+    largest(states).map(({ state, share }) => say("thread-state-share", { state, share_ratio: share })),
+  );
 
 /**
  * The frames of a box, under the picture.
