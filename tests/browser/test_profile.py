@@ -57,7 +57,7 @@ def test_a_box_opens_its_frames_by_mouse_and_keyboard(server: PageServer, watche
     panel = card.locator(".box-frames")
     expect(panel).to_contain_text(re.compile(r"55.% of a fetch: waits for disk 59.%, computes 41.%"))
     panel.get_by_role("button", name="Show its 2 functions").click()
-    expect(card.locator(".flame-box", has_text="_RealGetContents")).to_have_count(2)
+    expect(card.locator(".flame-box", has_text="_RealGetContents")).to_have_count(3)
     panel.get_by_role("button", name="Merge Python · zipfile").click()
     expect(card.locator(".flame-box", has_text="_RealGetContents")).to_have_count(0)
     panel.get_by_role("button", name="Close").click()

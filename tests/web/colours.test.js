@@ -198,6 +198,7 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
       const tint = mixed(one.hex, colours.panel ?? "", MOST_TINT);
       const found = contrast(colours.text ?? "", tint);
       assert.ok(found >= READABLE, `words on ${one.state}: ${found.toFixed(1)}`);
+      if (one.hatch) assert.ok(contrast(one.hex, colours.panel ?? "") >= STANDS_OUT, one.state);
       for (const other of states.slice(i + 1)) {
         if (one.color === other.color && one.hatch !== other.hatch) continue;
         for (const who of ["everybody", "protanopes", "deuteranopes"]) {

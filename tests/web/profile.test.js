@@ -241,9 +241,9 @@ test("the card says the largest line in a sentence, and each line in a row", () 
   const rows = withClass(card, "row-link").map(text);
   assert.match(
     rows[0] ?? "",
-    /faces\.py:48 get 70 % 60–78 % 22 ms computes 57 % waits for disk 43 % ZipFile\.read/,
+    /faces\.py :48 get 70 % 60–78 % 22 ms computes 57 % waits for disk 43 % ZipFile\.read/,
   );
-  assert.match(rows[1] ?? "", /faces\.py:52 get 30 % 22–40 % 9\.3 ms waits for a lock 100 % its own code/);
+  assert.match(rows[1] ?? "", /faces\.py :52 get 30 % 22–40 % 9\.3 ms waits for a lock 100 % its own code/);
   assert.match(said, /Share, 95 % interval Per sample/);
   assert.equal(withClass(card, "segments").length, 0, "one part has samples");
 });

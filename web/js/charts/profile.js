@@ -31,9 +31,9 @@ export const STATES = {
   network: { color: "c-forward", hatch: false },
   lock: { color: "c-h2d", hatch: false },
   pipe: { color: "c-others", hatch: false },
-  child: { color: "c-others", hatch: true },
+  child: { color: "c-backward", hatch: true },
   timer: { color: "c-other", hatch: false },
-  waiting: { color: "c-other", hatch: true },
+  waiting: { color: "c-others", hatch: true },
 };
 
 /** With fewer samples no interval is shown: it would be wider than 40 points. */

@@ -41,9 +41,9 @@ import { cell } from "./tables.js";
  */
 
 /** Lines that are shown at first. A click shows all. */
-const FIRST_LINES = 6;
+const FIRST_LINES = 5;
 /** Stacks of a line or box that are shown. The others are rarer. */
-const MOST_STACKS = 3;
+const MOST_STACKS = 2;
 /** States of a line with a smaller share are left out of its row, and at most this number is in it. */
 const LEAST_STATE = 0.1;
 const MOST_STATES = 2;
@@ -140,24 +140,21 @@ function body(profile, state, act) {
   const chosen = boxes.find((box) => box.key === state.choices["profile.box"]) ?? null;
   return h(
     "div",
-    {},
+    { class: "profile" },
     h(
       "div",
-      { class: "profile" },
+      { class: "profile-left" },
+      picture(profile, boxes, chosen, act),
       h(
-        "div",
-        { class: "profile-left" },
-        picture(profile, boxes, chosen, act),
-        chosen !== null && boxFrames(chosen, profile, opened, act),
+        "p",
+        { class: "profile-basis" },
+        basis(profile, state),
+        unread > MUCH_UNREAD && [" ", say("profile-unread", { unread_ratio: unread })],
+        chosen === null && [" ", say("profile-hint")],
       ),
-      lines(profile, state, act),
+      chosen !== null && boxFrames(chosen, profile, opened, act),
     ),
-    h(
-      "p",
-      { class: "profile-basis" },
-      basis(profile, state),
-      unread > MUCH_UNREAD && [" ", say("profile-unread", { unread_ratio: unread })],
-    ),
+    lines(profile, state, act),
   );
 }
 
@@ -336,7 +333,7 @@ function boxFrames(box, profile, opened, act) {
 function stackFrames(counted, here, folded = true) {
   const all = counted.reduce((sum, one) => sum + one.samples, 0);
   if (counted.length === 0) return h("p", { class: "card-about" }, say("profile-no-stack"));
-  return counted.slice(0, MOST_STACKS).map(({ frames, samples }, at) => {
+  const shown_stacks = counted.slice(0, MOST_STACKS).map(({ frames, samples }, at) => {
     const inner_first = [...frames].reverse();
     const marked = inner_first.findIndex(here);
     const shown = inner_first.map((frame) => ({
@@ -356,6 +353,11 @@ function stackFrames(counted, here, folded = true) {
       framesList(shown, shown[marked] ?? null, folded),
     );
   });
+  const rarer = counted.length - MOST_STACKS;
+  return [
+    ...shown_stacks,
+    rarer > 0 && h("p", { key: "rarer", class: "card-about" }, say("profile-rarer", { stacks: rarer })),
+  ];
 }
 
 /** The table. @param {Profile} profile @param {State} state @param {Actions} act */
@@ -420,9 +422,16 @@ function lineRows(line, heads, profile, state, act) {
       cell(named, [
         h(
           "button",
-          { type: "button", class: "pick", "aria-expanded": String(open), title: line.file },
-          icon("right", open ? "chevron down" : "chevron"),
-          placeOf(line),
+          {
+            type: "button",
+            class: "pick",
+            "aria-expanded": String(open),
+            "aria-label": placeOf(line),
+            title: line.file,
+          },
+          icon("right"),
+          h("span", {}, baseOf(line.file)),
+          `:${line.line}`,
         ),
         h("small", {}, line.function),
       ]),

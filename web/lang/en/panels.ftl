@@ -1179,7 +1179,7 @@ thread-state = { $state ->
 thread-state-share = { thread-state } { PERCENT($share_ratio) }
 profile-line = Line
 profile-share = { $interval ->
-        [yes] Share, 95 % interval
+        [yes] Share, 95{ "\u00A0" }%{ "\u00A0" }interval
        *[no] Share
     }
 profile-per = { $per ->
@@ -1198,3 +1198,8 @@ profile-stack-samples = { COUNT($samples) } of { COUNT($all) } samples ({ PERCEN
 profile-no-stack = Its stacks are not among the most frequent ones.
 profile-show-all = Show all { COUNT($number) } lines
 profile-show-first = Show the first { COUNT($number) }
+profile-hint = Click a box or a line for its frames.
+profile-rarer = { $stacks ->
+        [one] { COUNT($stacks) } other stack is rarer.
+       *[other] { COUNT($stacks) } other stacks are rarer.
+    }

@@ -1056,7 +1056,7 @@ thread-state = { $state ->
 thread-state-share = { thread-state } { PERCENT($share_ratio) }
 profile-line = 代码行
 profile-share = { $interval ->
-        [yes] 占比和 95% 区间
+        [yes] 占比和 95%{ "\u00A0" }区间
        *[no] 占比
     }
 profile-per = { $per ->
@@ -1075,3 +1075,5 @@ profile-stack-samples = { COUNT($all) } 次采样中的 { COUNT($samples) } 次�
 profile-no-stack = 它的调用栈不在最常见的之列。
 profile-show-all = 显示全部 { COUNT($number) } 行
 profile-show-first = 只显示前 { COUNT($number) } 行
+profile-hint = 点击方块或代码行可查看其调用栈。
+profile-rarer = 另有 { COUNT($stacks) } 个较少出现的调用栈。
