@@ -23,7 +23,7 @@ import { icon } from "../icons.js";
 import { serverNow } from "../store.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty, withCommas } from "./parts.js";
+import { button, withCommas } from "./parts.js";
 import { framesList } from "./stacks.js";
 import { cell } from "./tables.js";
 
@@ -62,12 +62,18 @@ export function profileCard(state, act) {
   const parts = PARTS.filter((part) => (data?.[part].samples ?? 0) > 0);
   const of = parts.find((part) => part === state.choices["profile.of"]) ?? parts[0] ?? "fetch";
   const profile = data?.[of] ?? null;
+  const nothing = parts.length === 0;
   return card(state, {
     id: "profile",
     title: say("profile-title", { of }),
-    about: profile === null || profile.samples === 0 ? say("profile-about") : inShort(profile),
+    about:
+      data === null || profile === null
+        ? say("profile-about")
+        : nothing
+          ? whyNone(data)
+          : inShort(profile),
     legend:
-      profile === null
+      profile === null || nothing
         ? []
         : sorted(profile.states).map(({ state, share }) => ({
             name: say("thread-state", { state }),
@@ -76,18 +82,14 @@ export function profileCard(state, act) {
           })),
     extra: parts.length > 1 && partSwitch(parts, of, act),
     height: "220px",
-    body: profile === null ? null : body(profile, state, act),
-    empty:
-      data !== null && parts.length === 0
-        ? empty(say("profile-none"), nothingRead(data))
-        : null,
+    body: profile === null || nothing ? null : body(profile, state, act),
   });
 }
 
 /** Why there is no stack. @param {Record<ProfilePartName, Profile>} data */
-function nothingRead(data) {
+function whyNone(data) {
   const unread = PARTS.reduce((sum, part) => sum + data[part].unread, 0);
-  return unread === 0 ? say("profile-none-why") : say("profile-none-read", { unread });
+  return unread === 0 ? say("profile-none") : say("profile-none-read", { unread });
 }
 
 /** The most frequent line, in a sentence. @param {Profile} profile */

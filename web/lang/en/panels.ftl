@@ -1145,8 +1145,7 @@ profile-few = { $samples ->
         [one] Only { COUNT($samples) } sample so far.
        *[other] Only { COUNT($samples) } samples so far.
     }
-profile-none = No samples of stacks in this range
-profile-none-why = Stacks are sampled while a rank loses time, and about once a minute otherwise.
+profile-none = No samples of stacks in this range. They are taken while a rank loses time, and about once a minute otherwise.
 profile-none-read = { $unread ->
         [one] { COUNT($unread) } sample was taken, but its stack could not be read.
        *[other] { COUNT($unread) } samples were taken, but no stack could be read.

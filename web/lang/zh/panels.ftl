@@ -1029,8 +1029,7 @@ profile-in-short = { profile-whole }的 { PERCENT($share_ratio) } 花在 { $func
        *[no] { "" }
     }。
 profile-few = 目前只有 { COUNT($samples) } 次采样。
-profile-none = 此时段内没有调用栈采样
-profile-none-why = rank 损失时间时会对调用栈采样，平时约每分钟一次。
+profile-none = 此时段内没有调用栈采样。rank 损失时间时会采样，平时约每分钟一次。
 profile-none-read = 采样了 { COUNT($unread) } 次，但没有读到任何调用栈。
 profile-basis = 随机时刻的 { COUNT($samples) } 次调用栈采样，{ ranks-named }{ KNOWN($from) ->
         [yes] ，{ $from } – { $to }
