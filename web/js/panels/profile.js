@@ -253,7 +253,7 @@ function boxView(box, at, on, profile, act) {
         style: { "flex-grow": share.toFixed(4), "--swatch": `var(--${STATES[state].color})` },
       }),
     ),
-    box.width >= LEAST_WORDS && h("span", {}, h("b", {}, name), where !== "" && h("small", {}, where)),
+    box.width >= LEAST_WORDS && h("span", {}, h("b", {}, name), where !== "" && [" ", h("small", {}, where)]),
   );
 }
 

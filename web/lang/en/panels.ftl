@@ -1161,7 +1161,7 @@ profile-basis = { $samples ->
 profile-unread = { PERCENT($unread_ratio) } of all samples are missing: their stack could not be read, or is a rare one.
 profile-picture = Boxes of the sampled stacks. The table has the same content. Arrow keys go from box to box.
 profile-box = { $name }{ KNOWN($where) ->
-        [yes] , { $where }
+        [yes] { " " }{ $where }
        *[no] { "" }
     }: { PERCENT($share_ratio) }, { $states }
 thread-state = { $state ->

@@ -1038,7 +1038,7 @@ profile-basis = 随机时刻的 { COUNT($samples) } 次调用栈采样，{ ranks
 profile-unread = 全部采样中缺少 { PERCENT($unread_ratio) }：调用栈无法读取，或很少出现。
 profile-picture = 采样到的调用栈的方块图。表格内容与之相同。用方向键在方块之间移动。
 profile-box = { $name }{ KNOWN($where) ->
-        [yes] ，{ $where }
+        [yes] { " " }{ $where }
        *[no] { "" }
     }：{ PERCENT($share_ratio) }，{ $states }
 thread-state = { $state ->
