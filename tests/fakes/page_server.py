@@ -35,6 +35,7 @@ from tests.fakes.page_answers import (
 )
 from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, make_runs
 from tests.fakes.page_events import Broadcast
+from tests.fakes.page_profile import profile
 
 WEB = Path(__file__).parents[2] / "web"
 TYPES = {
@@ -189,6 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             "audit": lambda: ADVICE,
             "what-if": lambda: WHAT_IF,
             "coupling": lambda: coupling(run, wall),
+            "profile": lambda: profile(run, q, wall),
             "workers": lambda: workers(run, rank, wall),
             "gpus": lambda: gpus(run, q, wall),
             "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},

@@ -1,10 +1,12 @@
-// The parts of a step and the heat map are distinct without colour vision and on paper, in both themes.
+// The parts of a step, the states of threads and the heat map are distinct without colour vision, in both
+// themes, and the parts and the heat map also on paper.
 // Simulation: matrices of Machado, Oliveira and Fernandes (2009), severity 1.0. Distance: OKLab (Ottosson
 // 2020) times 100; from about 2 on, adjacent colours look different. Paper: CIE L* (0 to 100).
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { STATES } from "../../web/js/charts/profile.js";
 import { PARTS, partName } from "../../web/js/charts/steps.js";
 
 /** @typedef {[number, number, number]} Triple */
@@ -15,6 +17,10 @@ const ANY_TWO = 6;
 const ON_PAPER = 10;
 /** Least contrast of a hatching's lines, which cover a third of it. WCAG asks for 3 if a shape is filled. */
 const STANDS_OUT = 3.4;
+
+/** Least contrast of small words, and the most of a state's colour behind them, under the pointer. */
+const READABLE = 4.5;
+const MOST_TINT = 0.38;
 
 /** @type {Record<string, Triple[]>} */
 const SEEN_BY = {
@@ -111,6 +117,20 @@ function contrast(a, b) {
   return (light + 0.05) / (dark + 0.05);
 }
 
+/**
+ * Two colours mixed as `color-mix(in srgb, …)` does.
+ * @param {string} a @param {string} b @param {number} of_a
+ */
+function mixed(a, b, of_a) {
+  const parts = [1, 3, 5].map((at) => {
+    const [p, q] = [a, b].map((color) => Number.parseInt(color.slice(at, at + 2), 16));
+    return Math.round((p ?? 0) * of_a + (q ?? 0) * (1 - of_a))
+      .toString(16)
+      .padStart(2, "0");
+  });
+  return `#${parts.join("")}`;
+}
+
 for (const scheme of /** @type {const} */ (["light", "dark"])) {
   const [colours = {}, ...again] = themes(scheme);
 
@@ -166,6 +186,28 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
           );
         }
       }
+  });
+
+  test(`${scheme}: states of threads are told apart, and words on their boxes can be read`, () => {
+    const states = Object.entries(STATES).map(([state, look]) => ({
+      state,
+      ...look,
+      hex: of(look.color.slice("c-".length)),
+    }));
+    for (const [i, one] of states.entries()) {
+      const tint = mixed(one.hex, colours.panel ?? "", MOST_TINT);
+      const found = contrast(colours.text ?? "", tint);
+      assert.ok(found >= READABLE, `words on ${one.state}: ${found.toFixed(1)}`);
+      if (one.hatch) assert.ok(contrast(one.hex, colours.panel ?? "") >= STANDS_OUT, one.state);
+      for (const other of states.slice(i + 1)) {
+        if (one.color === other.color && one.hatch !== other.hatch) continue;
+        for (const who of ["everybody", "protanopes", "deuteranopes"]) {
+          const distance = apart(one.hex, other.hex, /** @type {Triple[]} */ (SEEN_BY[who]));
+          const which = `${one.state} and ${other.state}, by ${who}`;
+          assert.ok(distance >= ANY_TWO, `${which}: ${distance.toFixed(1)}`);
+        }
+      }
+    }
   });
 
   test(`${scheme}: more is darker in the heat map, or lighter in the dark, by as much on paper`, () => {

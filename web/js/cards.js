@@ -3,6 +3,7 @@
 import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
 import { withoutOthers } from "./charts/others.js";
+import { PARTS as PROFILED } from "./charts/profile.js";
 import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
 import { ASKED as SLOWED_ASKED } from "./charts/slowed.js";
@@ -160,6 +161,28 @@ const HEATMAP = {
       }),
       { signal },
     ),
+};
+
+/**
+ * Samples of stacks, by the part of the training. The streamer sends counts every ten seconds. The run's page
+ * has those of all ranks.
+ * @type {Source}
+ */
+const PROFILE = {
+  id: "profile",
+  when: "seen",
+  timed: true,
+  every_s: 10,
+  asks: (state) => (state.route.page === "run" ? "all" : rankKey(state)),
+  load: async (state, range, _points, signal) => {
+    const rank = state.route.page === "run" ? null : shownRank(state);
+    const { start, end } = range;
+    const answers = PROFILED.map((of) =>
+      call(withQuery(`${base(state)}/profile`, { of, rank, start, end }), { signal }),
+    );
+    const profiles = await Promise.all(answers);
+    return Object.fromEntries(PROFILED.map((of, i) => [of, profiles[i]]));
+  },
 };
 
 /** The page of the table of ranks that is in view. @type {Source} */
@@ -359,7 +382,7 @@ function ofRank(id, path, more = {}) {
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
   if (state.route.attempt !== null)
-    return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
+    return [EPOCHS, MARKS, FINDINGS, PROFILE, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
   if (state.route.page === "run")
     return [
       EPOCHS,
@@ -368,6 +391,7 @@ export function sourcesOf(state) {
       HANG_WORKERS,
       FETCHED,
       COUPLING,
+      PROFILE,
       SPEED,
       STEPS,
       STARVATION,
@@ -387,6 +411,7 @@ export function sourcesOf(state) {
       HANG_WORKERS,
       FETCHED,
       RANK_ROW,
+      PROFILE,
       SPEED,
       STEPS,
       STARVATION,

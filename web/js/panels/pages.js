@@ -23,6 +23,7 @@ import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
 import { heatmapCard } from "./heatmap.js";
 import { button, empty, shownState, skeleton, stateBadge } from "./parts.js";
+import { profileCard } from "./profile.js";
 import { ranksTable } from "./ranks.js";
 import { starvationCard } from "./starvation.js";
 import { slowedCard } from "./slowed.js";
@@ -61,6 +62,7 @@ export function runPage(state, act) {
     runTiles(s, state),
     !standing && state.route.attempt === null && couplingCard(state, act),
     rangeBar(state, act),
+    profileCard(state, act),
     speedCard(state),
     stepsCard(state),
     starvationCard(state),
@@ -106,6 +108,7 @@ export function rankPage(state, act) {
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
     rangeBar(state, act),
+    profileCard(state, act),
     speedCard(state),
     stepsCard(state),
     starvationCard(state),

@@ -80,14 +80,23 @@ export function stackBody(stack, brief = false) {
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
       shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
-      h(
-        "ol",
-        { class: "frames" },
-        foldLibrary(thread.frames).map((entry) =>
-          Array.isArray(entry) ? foldedView(entry) : frameView(entry, entry === own),
-        ),
-      ),
+      framesList(thread.frames, own),
     ]),
+  );
+}
+
+/**
+ * Frames as a list, the innermost first.
+ * @param {Frame[]} frames @param {Frame|null} here - the frame that is marked
+ * @param {boolean} [folded] - adjacent library frames are one entry
+ */
+export function framesList(frames, here, folded = true) {
+  return h(
+    "ol",
+    { class: "frames" },
+    (folded ? foldLibrary(frames) : frames).map((entry) =>
+      Array.isArray(entry) ? foldedView(entry) : frameView(entry, entry === here),
+    ),
   );
 }
 
@@ -173,7 +182,7 @@ function frameView(frame, here) {
     { class: `frame${frame.own ? " own" : ""}${here ? " here" : ""}` },
     h("span", { class: "frame-name" }, frame.name),
     h("span", { class: "frame-file" }, `${frame.file}:${frame.line}`),
-    here ? h("span", { class: "frame-tag" }, say("stack-your-code")) : null,
+    here && frame.own && h("span", { class: "frame-tag" }, say("stack-your-code")),
   );
 }
 

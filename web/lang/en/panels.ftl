@@ -1113,3 +1113,92 @@ whatif-of-an-epoch = { KNOWN($per_epoch_s) ->
         [yes] , { DURATION($per_epoch_s) } of an epoch
        *[no] { "" }
     }
+
+## Where the time of a part goes, by samples of stacks
+
+profile-title = { $of ->
+        [fetch] Where a fetch goes
+        [step] Where a step goes
+        [evaluation] Where an evaluation goes
+       *[boundary] Where an epoch boundary goes
+    }
+profile-about = Stacks are sampled at random moments, mostly while time is lost.
+profile-switch = Part of the training
+profile-part = { $of ->
+        [fetch] Fetch
+        [step] Step
+        [evaluation] Evaluation
+       *[boundary] Epoch boundary
+    }
+profile-whole = { $of ->
+        [fetch] a fetch
+        [step] a step
+        [evaluation] an evaluation
+       *[boundary] an epoch boundary
+    }
+# The largest line. $calls is the library's function in which it usually is.
+profile-in-short = { PERCENT($share_ratio) } of { profile-whole } goes to { $line } in { $function }{ KNOWN($calls) ->
+        [yes] , mostly in { $calls }
+       *[no] { "" }
+    }.
+profile-few = { $samples ->
+        [one] Only { COUNT($samples) } sample so far.
+       *[other] Only { COUNT($samples) } samples so far.
+    }
+profile-none = No samples of stacks in this range. They are taken while a rank loses time, and about once a minute otherwise.
+profile-none-read = { $unread ->
+        [one] { COUNT($unread) } sample was taken, but its stack could not be read.
+       *[other] { COUNT($unread) } samples were taken, but no stack could be read.
+    }
+# $ranks and $number as in ranks-named.
+profile-basis = { $samples ->
+        [one] { COUNT($samples) } sample
+       *[other] { COUNT($samples) } samples
+    } of stacks at random moments, { ranks-named }{ KNOWN($from) ->
+        [yes] , { $from } – { $to }
+       *[no] { "" }
+    }.
+profile-unread = { PERCENT($unread_ratio) } of all samples are missing: their stack could not be read, or is a rare one.
+profile-picture = Boxes of the sampled stacks. The table has the same content. Arrow keys go from box to box.
+profile-box = { $name }{ KNOWN($where) ->
+        [yes] { " " }{ $where }
+       *[no] { "" }
+    }: { PERCENT($share_ratio) }, { $states }
+thread-state = { $state ->
+        [running] computes
+        [runnable] waits for a CPU
+        [disk] waits for disk
+        [network] waits for network
+        [lock] waits for a lock
+        [pipe] waits for a pipe
+        [child] waits for a child process
+        [timer] sleeps
+       *[waiting] other waiting
+    }
+thread-state-share = { thread-state } { PERCENT($share_ratio) }
+profile-line = Line
+profile-share = { $interval ->
+        [yes] Share, 95{ "\u00A0" }%{ "\u00A0" }interval
+       *[no] Share
+    }
+profile-per = { $per ->
+        [sample] Per sample
+        [step] Per step
+        [boundary] Per boundary
+       *[batch] Per batch
+    }
+profile-does = What it does
+profile-calls = Mostly in
+profile-own-code = its own code
+profile-open = Show its { COUNT($functions) } functions
+profile-merge = Merge { $module }
+profile-share-of = { PERCENT($share_ratio) } of { profile-whole }: { $states }.
+profile-stack-samples = { COUNT($samples) } of { COUNT($all) } samples ({ PERCENT($share_ratio) })
+profile-no-stack = Its stacks are not among the most frequent ones.
+profile-show-all = Show all { COUNT($number) } lines
+profile-show-first = Show the first { COUNT($number) }
+profile-hint = Click a box or a line for its frames.
+profile-rarer = { $stacks ->
+        [one] { COUNT($stacks) } other stack is rarer.
+       *[other] { COUNT($stacks) } other stacks are rarer.
+    }

@@ -1001,3 +1001,78 @@ whatif-of-an-epoch = { KNOWN($per_epoch_s) ->
         [yes] ，每个 epoch { DURATION($per_epoch_s) }
        *[no] { "" }
     }
+
+## 各部分的时间花在哪里（调用栈采样）
+
+profile-title = { $of ->
+        [fetch] 一次取数的时间花在哪里
+        [step] 一步的时间花在哪里
+        [evaluation] 评估的时间花在哪里
+       *[boundary] epoch 交界的时间花在哪里
+    }
+profile-about = 在随机时刻对调用栈采样，主要在损失时间时进行。
+profile-switch = 训练的部分
+profile-part = { $of ->
+        [fetch] 取数
+        [step] 步
+        [evaluation] 评估
+       *[boundary] epoch 交界
+    }
+profile-whole = { $of ->
+        [fetch] 取数时间
+        [step] 步的时间
+        [evaluation] 评估时间
+       *[boundary] epoch 交界时间
+    }
+profile-in-short = { profile-whole }的 { PERCENT($share_ratio) } 花在 { $function } 的 { $line }{ KNOWN($calls) ->
+        [yes] ，多在 { $calls } 中
+       *[no] { "" }
+    }。
+profile-few = 目前只有 { COUNT($samples) } 次采样。
+profile-none = 此时段内没有调用栈采样。rank 损失时间时会采样，平时约每分钟一次。
+profile-none-read = 采样了 { COUNT($unread) } 次，但没有读到任何调用栈。
+profile-basis = 随机时刻的 { COUNT($samples) } 次调用栈采样，{ ranks-named }{ KNOWN($from) ->
+        [yes] ，{ $from } – { $to }
+       *[no] { "" }
+    }。
+profile-unread = 全部采样中缺少 { PERCENT($unread_ratio) }：调用栈无法读取，或很少出现。
+profile-picture = 采样到的调用栈的方块图。表格内容与之相同。用方向键在方块之间移动。
+profile-box = { $name }{ KNOWN($where) ->
+        [yes] { " " }{ $where }
+       *[no] { "" }
+    }：{ PERCENT($share_ratio) }，{ $states }
+thread-state = { $state ->
+        [running] 计算
+        [runnable] 等待 CPU
+        [disk] 等待磁盘
+        [network] 等待网络
+        [lock] 等待锁
+        [pipe] 等待管道
+        [child] 等待子进程
+        [timer] 休眠
+       *[waiting] 其他等待
+    }
+thread-state-share = { thread-state } { PERCENT($share_ratio) }
+profile-line = 代码行
+profile-share = { $interval ->
+        [yes] 占比和 95%{ "\u00A0" }区间
+       *[no] 占比
+    }
+profile-per = { $per ->
+        [sample] 每个样本
+        [step] 每步
+        [boundary] 每次交界
+       *[batch] 每个批次
+    }
+profile-does = 在做什么
+profile-calls = 多在
+profile-own-code = 自身代码
+profile-open = 显示其中 { COUNT($functions) } 个函数
+profile-merge = 合并 { $module }
+profile-share-of = 占{ profile-whole }的 { PERCENT($share_ratio) }：{ $states }。
+profile-stack-samples = { COUNT($all) } 次采样中的 { COUNT($samples) } 次（{ PERCENT($share_ratio) }）
+profile-no-stack = 它的调用栈不在最常见的之列。
+profile-show-all = 显示全部 { COUNT($number) } 行
+profile-show-first = 只显示前 { COUNT($number) } 行
+profile-hint = 点击方块或代码行可查看其调用栈。
+profile-rarer = 另有 { COUNT($stacks) } 个较少出现的调用栈。
