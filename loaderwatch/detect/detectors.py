@@ -9,6 +9,7 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.detect import codes, sample_timeout
 from loaderwatch.detect.crash import caught_errors, killed, unexplained
 from loaderwatch.detect.crash import detector as crash
@@ -23,6 +24,7 @@ from loaderwatch.detect.incidents.explained_findings import fold
 from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.input_bound import dispatch, straggler
 from loaderwatch.detect.input_bound import rules as wait_rules
+from loaderwatch.detect.lost_time_lines import with_lines
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.standstill import before_standstill
 from loaderwatch.detect.rule import Family, Rule
@@ -112,7 +114,7 @@ FAMILIES: Final = (
     Family(codes.CRASHED, "rank", CRASHED, (crash.detect, unexplained.detect), judges_standstills=True),
     Family(codes.CAUGHT_ERROR, "rank", CAUGHT, judges_standstills=True),
     Family(codes.FAST_FORWARD, "loader", FAST_FORWARD, judges_standstills=True),
-    Family(codes.EPOCH_BOUNDARY, "loader", BOUNDARIES, (epoch_boundary.detect,)),
+    Family(codes.EPOCH_BOUNDARY, "loader", BOUNDARIES, (epoch_boundary.detect,), part=ProfilePart.BOUNDARY),
     Family(
         codes.INPUT_BOUND,
         "loader",
@@ -124,6 +126,7 @@ FAMILIES: Final = (
             *wait_rules.RULES,
         ),
         (shards.detect, script_work.detect_data, input_bound.detect),
+        part=ProfilePart.FETCH,
     ),
     Family(
         codes.SLOW_EVALUATION,
@@ -133,6 +136,7 @@ FAMILIES: Final = (
             Rule("evaluation-waits", "S55", evaluation.detect),
             Rule("evaluation-computes", "S55", evaluation.detect),
         ),
+        part=ProfilePart.EVALUATION,
     ),
     Family(codes.SLOW_STEP, "rank", step_rules.RULES),
     Family(codes.GPU_SAWTOOTH, "run", step_rules.SAWTOOTH, (sawtooth.detect,)),
@@ -171,6 +175,8 @@ def detect(run: RunEvidence) -> list[Finding]:
             new = look(run if family.judges_standstills else moving)
             if not family.judges_standstills:
                 new = [_of_before(finding, still) for finding in new]
+            if family.part is not None:
+                new = [with_lines(run, finding, family.part) for finding in new]
             for finding in new:
                 findings.setdefault(finding.key, finding)
     if window.summed:

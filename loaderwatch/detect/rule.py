@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 
@@ -37,6 +38,7 @@ class Family:
     rules: tuple[Rule, ...]
     # The functions that apply the rules and decide between them; empty if each rule's own function does.
     asked: tuple[Detector, ...] = ()
+    part: ProfilePart | None = None  # the part of the training whose sampled lines are named with a finding
     judges_standstills: bool = False  # looks also at spans that may stand still, where speed is not known
 
     @property

@@ -228,6 +228,8 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/store/sql", "integration/test_store_charts.py"): "charts snapshot store",
     ("server/store/sql", "integration/test_store_duckdb.py"): "row_queries sums",
     ("server/window", "integration/test_replay.py"): "replay",
+    ("agent/process", "unit/streamer/profile/test_sampler.py"): "readable_thread",
+    ("streamer/profile", "unit/streamer/profile/test_remote_stack.py"): "layouts",
     ("streamer", "integration/test_flight.py"): "flight_recorder",
     ("streamer", "integration/test_streamer_run.py"): "__main__ drain rings streamer",
     ("streamer", "unit/streamer/test_election.py"): "streamer_start",

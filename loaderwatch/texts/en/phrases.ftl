@@ -69,3 +69,32 @@ work-in-another-process = Move that work to another process (ProcessPoolExecutor
     (NumPy, PyTorch, a compiled library). Doing the work less often also helps; more threads do not.
 # What a process does, as loaderwatch names it.
 phase-name = { $phase }
+
+## What the profile adds: the line with most samples ($at), and the library function that it calls. $state is what the thread does there most often.
+
+sampled-line =
+    .cause = { PERCENT($share_ratio) } of { sampled-part } is at { $at }{ KNOWN($calls) ->
+            [yes] , in { $calls }
+           *[no] { "" }
+        }: { PERCENT($state_ratio) } { sampled-state } ({ $samples } samples).
+sampled-part = { $part ->
+        [fetch] the fetch time
+        [evaluation] the evaluation's own time
+        [boundary] the time between epochs
+       *[step] the loop's own time
+    }
+sampled-state = { $state ->
+        [running] running
+        [runnable] waiting for a CPU
+        [disk] waiting for a disk
+        [network] waiting for a socket
+        [lock] waiting for a lock
+        [pipe] waiting for a pipe
+        [child] waiting for a child process
+        [timer] sleeping
+       *[waiting] waiting
+    }
+# $meaning and $advice are a known cost's, see known-costs.ftl.
+sampled-known-cost =
+    .cause = { $meaning } It takes { PERCENT($share_ratio) } of { sampled-part }.
+    .advice = { $advice }

@@ -65,3 +65,32 @@ phase-name = { $phase ->
         [outside] 循环之外
        *[other] { $phase }
     }
+
+## What the profile adds: the line with most samples ($at), and the library function that it calls. $state is what the thread does there most often.
+
+sampled-line =
+    .cause = { sampled-part }的 { PERCENT($share_ratio) } 在 { $at }{ KNOWN($calls) ->
+            [yes] ，位于 { $calls }
+           *[no] { "" }
+        }：其中 { PERCENT($state_ratio) } { sampled-state }（{ $samples } 个样本）。
+sampled-part = { $part ->
+        [fetch] 读取时间
+        [evaluation] 评估自身的时间
+        [boundary] epoch 之间的时间
+       *[step] 循环自身的时间
+    }
+sampled-state = { $state ->
+        [running] 在运行
+        [runnable] 在等 CPU
+        [disk] 在等磁盘
+        [network] 在等套接字
+        [lock] 在等锁
+        [pipe] 在等管道
+        [child] 在等子进程
+        [timer] 在休眠
+       *[waiting] 在等待
+    }
+# $meaning and $advice are a known cost's, see known-costs.ftl.
+sampled-known-cost =
+    .cause = { $meaning }这占{ sampled-part }的 { PERCENT($share_ratio) }。
+    .advice = { $advice }

@@ -84,9 +84,9 @@ def test_a_stack_still_says_where_it_stands() -> None:
     mine = user_frame(before)
     assert mine is not None
     call = Call(file=mine.file, function=mine.function, line=1, loop=(1, 9999))
-    (redacted,) = Redaction(KEY).envelope(made(processes=[process(calls=[call])])).processes
-    assert in_loop_of(frames, redacted.calls), "a stack is still found in the loop that it is in"
-    assert "zq" not in redacted.calls[0].file
+    (rank,) = Redaction(KEY).envelope(made(processes=[process(calls=[call])])).processes
+    assert in_loop_of(frames, rank.calls), "a stack is still found in the loop that it is in"
+    assert "zq" not in rank.calls[0].file
     assert own.file.endswith(".py")
 
 

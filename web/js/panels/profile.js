@@ -209,11 +209,10 @@ function picture(profile, boxes, chosen, act) {
 
 /** Arrow keys go from box to box. @param {KeyboardEvent} event @param {Box[]} boxes */
 function step(event, boxes) {
-  if (!event.key.startsWith("Arrow")) return;
   const from = boxes[Number(/** @type {HTMLElement} */ (event.target).dataset.box)];
   const next = from === undefined ? null : boxBeside(boxes, from, event.key);
-  event.preventDefault();
   if (next === null) return;
+  event.preventDefault();
   const group = /** @type {HTMLElement} */ (event.currentTarget);
   /** @type {HTMLElement|null} */ (group.querySelector(`[data-box="${boxes.indexOf(next)}"]`))?.focus();
 }
