@@ -54,6 +54,8 @@ def lines_of(rank: RankEvidence, part: ProfilePart, loader: int | None) -> list[
     counted = [(each.frames, ThreadState[each.state.upper()], each.samples) for each in profile.stacks]
     known = next((share for share in costs_of(counted) if share.is_fault), None)
     if known is not None:
-        params = {"share_ratio": known.ratio, "meaning": known.cost.meaning, "advice": known.cost.advice}
-        texts.append(Text("sampled-known-cost", {"part": part.name.lower(), **params}))
+        said = {"meaning": known.cost.meaning, "advice": known.cost.advice}
+        texts.append(
+            Text("sampled-known-cost", {"part": part.name.lower(), "share_ratio": known.ratio, **said})
+        )
     return texts
