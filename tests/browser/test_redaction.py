@@ -172,9 +172,22 @@ def test_the_host_itself_knows_what_the_short_forms_stand_for(
     assert f"{short} stands for " in logs
 
 
+CHOICES = "[data-card=profile] [aria-expanded]"
+"""Boxes and lines of the profile, of which one is open at a time."""
+
+
+def choices(page: Page) -> list[str]:
+    """The page with each box and line of the profile open."""
+    shown = []
+    for at in range(page.locator(CHOICES).count()):
+        page.locator(CHOICES).nth(at).click()
+        shown.append(page.content())
+    return shown
+
+
 def unfold(page: Page) -> None:
     """Open every folded line, and those that come to light: the first that is folded now, until none is."""
-    folded = page.locator("main [aria-expanded=false]")
+    folded = page.locator(f"main [aria-expanded=false]:not({CHOICES})")
     while folded.count() > 0:
         line = folded.first.element_handle()
         line.click()
@@ -194,7 +207,7 @@ def test_the_page_reads_well_and_holds_no_secret(
         title = page.locator(".verdict-title").inner_text()
         assert "an error that worker 0 raised on sample 40, at file-" in title, title
         unfold(page)
-        shown = [page.content()]
+        shown = [page.content(), *choices(page)]
         if shots := os.environ.get("LOADERWATCH_SHOTS"):
             page.screenshot(path=f"{shots}/redacted-run.png", full_page=True)
         page.goto(f"{access.url}/#/runs/{run['run_id']}/ranks/0")
