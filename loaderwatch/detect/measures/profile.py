@@ -19,14 +19,15 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import ProfilePartName, ThreadStateName
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import ProfilePart, ThreadState
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.stacks import Frame, threads, user_frame
 from loaderwatch.detect.measures.statistics import ratio, wilson
 from loaderwatch.detect.window import one_of
 
-MOST_STACKS: Final = 200
-"""The most stacks and lines of an answer."""
-MOST_SAMPLES: Final = 2**40
-"""A row counts at most so many samples and readers, so that sums of hostile rows cannot overflow."""
+MOST_STACKS: Final = threshold(200, "stacks", "chosen: the most stacks and the most lines of an answer")
+MOST_SAMPLES: Final = threshold(
+    2**40, "samples", "chosen: the most that a row counts, so that sums of hostile rows cannot overflow"
+)
 PARTS: Final[Mapping[ProfilePartName, ProfilePart]] = {
     name: ProfilePart[name.upper()] for name in get_args(ProfilePartName)
 }

@@ -55,8 +55,9 @@ TICKS_RATIO: Final = threshold(
     "ratio",
     "simulated with CLIPPED_RATIO, for medians: of the spread by chance; a clock's sums spread less",
 )
-NORMAL_95: Final = 1.959964
-"""The two-sided 95 % quantile of the normal distribution."""
+NORMAL_95: Final = threshold(
+    1.959964, "factor", "computed: the two-sided 95 % quantile of the normal distribution, in deviations"
+)
 STEADY_RATIO: Final = threshold(
     0.4, "ratio", "chosen: each half's slope against that of the whole; growth that levels off is no leak"
 )

@@ -594,7 +594,8 @@ def test_packages_of_the_table_are_not_redacted() -> None:
 
 
 def test_every_row_has_an_example() -> None:
-    marks = [*test_reading_a_file.pytestmark, *test_calling_a_library.pytestmark]  # type: ignore[attr-defined]
+    tests: list[Any] = [test_reading_a_file, test_calling_a_library]
+    marks = [mark for test in tests for mark in test.pytestmark]
     run = {row for mark in marks for _, rows in mark.args[1] for row in rows}
     run |= {"connection-opened", "http-answer-awaited", "request-retried"}  # test_asking_a_server
     assert run & EXAMPLES.keys() == set()

@@ -55,7 +55,7 @@ class Run:
     def take(self) -> tuple[list[dict[str, int]], list[ProfileStack]]:
         """Return rows as dicts, and texts."""
         rows, self.texts = self.sampler.take(time.monotonic_ns(), 0, final=True)
-        return [dict(zip(COLUMNS, map(int, row), strict=True)) for row in rows], self.texts  # type: ignore[arg-type]
+        return [{name: int(row[at] or 0) for at, name in enumerate(COLUMNS)} for row in rows], self.texts
 
 
 def nap() -> None:
