@@ -113,7 +113,7 @@ _WAITED_FOR: Final = (
 _MODEL_PASS: Final = ("_call_impl", "forward")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)  # the stacks of several profiles, 1,000 in each
 def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
     """Return the stack of every thread in a dump, innermost frame first; the current thread comes first."""
     others: list[list[Frame]] = []

@@ -19,6 +19,8 @@ from loaderwatch.server.store.sql.row_queries import Only
 from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 _COUNTED: Final = ("rank", "part", "state", "stack", "samples", "readers", "t_ns")
+MOST_STACKS: Final = 1000
+"""The most stacks of an answer that are read. Rarer ones count as stacks without a text."""
 _SANE: Final = "sum(least(greatest(coalesce({0}, 0), 0), 1000000))"
 """The sum of a column whose values nobody checked: a row counts a few samples."""
 
@@ -29,10 +31,16 @@ def profile(snapshot: Snapshot, part: int, rank: int | None, start_ns: int, end_
     condition = f"t_ns >= {start_ns} AND t_ns < {end_ns}{of_rank} AND part = {int(part)}"
     rows = []
     if columns_of(snapshot, "profile"):  # an older file that is opened read-only may lack it
+        frequent = (
+            f"SELECT stack FROM profile WHERE {condition} GROUP BY stack "
+            f"ORDER BY {_SANE.format('samples')} DESC, stack LIMIT {MOST_STACKS}"
+        )
+        condition_of_texts = f"{condition} AND stack IN ({frequent})"
         rows = snapshot.execute(
-            f"SELECT rank, part, state, stack, {_SANE.format('samples')} AS sampled, "
+            f"SELECT rank, part, state, CASE WHEN stack IN ({frequent}) THEN stack ELSE 0 END AS shown, "
+            f"{_SANE.format('samples')} AS sampled, "
             f"{_SANE.format('readers')} AS fetched, max(t_ns) AS last_ns, min(t_ns) AS first_ns "
-            f"FROM profile WHERE {condition} GROUP BY rank, part, state, stack ORDER BY rank, stack, state"
+            f"FROM profile WHERE {condition} GROUP BY rank, part, state, shown ORDER BY rank, shown, state"
         ).fetchall()
     known = [[UNKNOWN if value is None else int(value) for value in row] for row in rows]
     columns = np.array(known, dtype=np.int64).reshape(-1, len(_COUNTED) + 1).T
@@ -40,7 +48,7 @@ def profile(snapshot: Snapshot, part: int, rank: int | None, start_ns: int, end_
     sample_s, batch_s = _usual_s(snapshot, part, start_ns, end_ns, of_rank)
     return StoredProfile(
         counts,
-        {stack.id: stack.text for stack in _texts(snapshot, condition)} if rows else {},
+        {stack.id: stack.text for stack in _texts(snapshot, condition_of_texts)} if rows else {},
         int(columns[-1].min()) if rows else None,
         sample_s,
         batch_s,

@@ -11,6 +11,7 @@ from loaderwatch.core.records import UNKNOWN, ProfilePart, ThreadState
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.facts import unpack_text
 from loaderwatch.server.store.protocol import UnknownRun
+from loaderwatch.server.store.sql import profile_queries
 from loaderwatch.server.window.replay import rebuild, windows
 from tests.fakes.profiles import OWN, PICTURE, STACKS, TEXTS, ZIP, counts
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
@@ -62,6 +63,19 @@ def test_counts_are_summed_by_rank_stack_and_state(store: DuckDBStore) -> None:
     assert store.profile("run-1", ProfilePart.EVALUATION, None, T0, END).texts == {}
     with pytest.raises(UnknownRun):
         store.profile("nope", ProfilePart.FETCH, None, T0, END)
+
+
+def test_only_the_most_frequent_stacks_have_texts(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of a day has thousands of stacks, and reading them all would take seconds."""
+    monkeypatch.setattr(profile_queries, "MOST_STACKS", 1)
+    rows = counts([ZIP, OWN, PICTURE, ZIP], [6, 2, 3, 1], rank=[0, 0, 1, 1])
+    store.append([envelope(1, tables={"profile": rows}, profile_stacks=STACKS)])
+    found = store.profile("run-1", ProfilePart.FETCH, None, T0, END)
+    shown = zip(*(found.counts[name].tolist() for name in ("rank", "stack", "samples")), strict=True)
+    assert sorted(shown) == [(0, 0, 2), (0, ZIP, 6), (1, 0, 3), (1, ZIP, 1)]
+    assert found.texts == {ZIP: TEXTS[ZIP]}
 
 
 def test_hostile_counts_do_not_overflow(store: DuckDBStore) -> None:
