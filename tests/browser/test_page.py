@@ -208,7 +208,7 @@ def test_the_keyboard_does_everything(server: PageServer, watched: Watched) -> N
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("digits_cnn.py")
     page.keyboard.press("4")
-    expect(page.locator(".segments .on")).to_have_text("All")
+    expect(page.locator(".range-bar .segments .on")).to_have_text("All")
     page.keyboard.press("[")
     expect(page.locator("[data-card=steps] .card-about")).to_contain_text("rank 0")
     page.keyboard.press("j")

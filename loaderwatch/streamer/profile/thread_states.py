@@ -105,7 +105,7 @@ class ThreadStates:
 
 def _read(path: str) -> bytes:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError:
         return b""
     try:
