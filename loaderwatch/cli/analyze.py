@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, add_run
-from loaderwatch.cli.profile_lines import FEWEST, profile_lines
+from loaderwatch.cli.profile_lines import profile_lines
 from loaderwatch.cli.profile_source import heaviest_profile
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, RunSource, ServedRun, open_run
 from loaderwatch.core.answers import (
@@ -34,6 +34,7 @@ from loaderwatch.core.answers import (
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.printable import one_line
+from loaderwatch.core.records import LEAST_SAMPLES
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     for finding in analysis.findings:
         print()
         print("\n".join(_paragraphs(finding)))
-    if analysis.profile is not None and analysis.profile.samples >= FEWEST:
+    if analysis.profile is not None and analysis.profile.samples >= LEAST_SAMPLES:
         print(
             "\n".join(
                 ["", in_own_language("profile-heading"), *profile_lines(analysis.profile, _PROFILE_LINES)]

@@ -9,12 +9,10 @@ from typing import Final
 
 from loaderwatch.core.answers import Param, Profile, ProfileLine, ProfilePartName, Text, ThreadStateName
 from loaderwatch.core.printable import columns, fitted
-from loaderwatch.core.records import PROFILE_S
+from loaderwatch.core.records import LEAST_SAMPLES, PROFILE_S
 from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import percent
 
-FEWEST: Final = 20
-"""With fewer samples, the 95 % interval of a share of one half is wider than 40 points."""
 MOST_LINES: Final = 12
 _WIDTH: Final = 80  # columns of a terminal
 _MOST_STATES: Final = 4  # in a list; more would become "and 2 more"
@@ -28,8 +26,8 @@ _GAP: Final = "  "
 def profile_lines(profile: Profile, most_lines: int = MOST_LINES) -> list[str]:
     """Return the printed lines of a profile that has samples: the headline, its largest lines, the rest."""
     said = [_headline(profile)]
-    if profile.samples < FEWEST:
-        said.append(in_own_language("profile-few", fewest=FEWEST))
+    if profile.samples < LEAST_SAMPLES:
+        said.append(in_own_language("profile-few", fewest=LEAST_SAMPLES))
     shown = profile.lines[:most_lines]
     rest = 1 - sum(line.share for line in shown)
     after = []

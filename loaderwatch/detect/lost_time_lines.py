@@ -5,15 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core.answers import Text
-from loaderwatch.core.records import ProfilePart, ThreadState
+from loaderwatch.core.records import LEAST_SAMPLES, ProfilePart, ThreadState
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.known_costs import costs_of
 
-LEAST_SAMPLES = threshold(
-    20, "samples", "chosen: a line with half of 20 samples has 30 to 70 % of the time (95 %)"
-)
 LEAST_RATIO = threshold(0.1, "ratio", "chosen: the largest line below this explains next to nothing")
 
 

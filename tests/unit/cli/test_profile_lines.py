@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.cli.profile_lines import FEWEST, MOST_LINES, profile_lines, short_files, why_empty
+from loaderwatch.cli.profile_lines import MOST_LINES, profile_lines, short_files, why_empty
 from loaderwatch.core.printable import columns
+from loaderwatch.core.records import LEAST_SAMPLES
 from tests.fakes.profile_answers import line, zip_profile
 
 
@@ -92,8 +93,8 @@ def test_lines_beyond_the_largest_are_one_rest(language: str) -> None:
 
 def test_few_samples_are_said_to_be_few(language: str) -> None:
     words = {"en": "Fewer than 20 samples: these shares are rough.", "zh": "采样少于 20 次"}[language]
-    assert any(words in said for said in profile_lines(zip_profile(samples=FEWEST - 1)))
-    assert not any(words in said for said in profile_lines(zip_profile(samples=FEWEST)))
+    assert any(words in said for said in profile_lines(zip_profile(samples=LEAST_SAMPLES - 1)))
+    assert not any(words in said for said in profile_lines(zip_profile(samples=LEAST_SAMPLES)))
 
 
 def test_an_empty_profile_says_why_and_what_to_do(language: str) -> None:

@@ -37,7 +37,7 @@ export const STATES = {
 };
 
 /** With fewer samples no interval is shown: it would be wider than 40 points. */
-export const LEAST_SAMPLES = 20;
+export const LEAST_SAMPLES = 20; // as core/records.py
 /** From this share of unread samples on, the card says so. */
 export const MUCH_UNREAD = 0.2;
 /** Narrower boxes are not drawn: about two pixels on a screen. */
