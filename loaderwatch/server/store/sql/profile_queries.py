@@ -19,7 +19,7 @@ from loaderwatch.server.store.sql.row_queries import Only
 from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 _COUNTED: Final = ("rank", "part", "state", "stack", "samples", "readers", "t_ns")
-MOST_STACKS: Final = 1000
+MOST_READ: Final = 1000
 """The most stacks of an answer that are read. Rarer ones count as stacks without a text."""
 _SANE: Final = "sum(least(greatest(coalesce({0}, 0), 0), 1000000))"
 """The sum of a column whose values nobody checked: a row counts a few samples."""
@@ -33,7 +33,7 @@ def profile(snapshot: Snapshot, part: int, rank: int | None, start_ns: int, end_
     if columns_of(snapshot, "profile"):  # an older file that is opened read-only may lack it
         frequent = (
             f"SELECT stack FROM profile WHERE {condition} GROUP BY stack "
-            f"ORDER BY {_SANE.format('samples')} DESC, stack LIMIT {MOST_STACKS}"
+            f"ORDER BY {_SANE.format('samples')} DESC, stack LIMIT {MOST_READ}"
         )
         condition_of_texts = f"{condition} AND stack IN ({frequent})"
         rows = snapshot.execute(

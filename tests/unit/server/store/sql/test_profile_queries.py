@@ -69,7 +69,7 @@ def test_only_the_most_frequent_stacks_have_texts(
     store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run of a day has thousands of stacks, and reading them all would take seconds."""
-    monkeypatch.setattr(profile_queries, "MOST_STACKS", 1)
+    monkeypatch.setattr(profile_queries, "MOST_READ", 1)
     rows = counts([ZIP, OWN, PICTURE, ZIP], [6, 2, 3, 1], rank=[0, 0, 1, 1])
     store.append([envelope(1, tables={"profile": rows}, profile_stacks=STACKS)])
     found = store.profile("run-1", ProfilePart.FETCH, None, T0, END)
