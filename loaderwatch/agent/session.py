@@ -88,7 +88,7 @@ class Session:
         self.info = self._describe(ranks or find_ranks())
         self.write_info()
         self.publish_status()
-        publish_thread(ring)
+        shield(publish_thread, passing=ConfigError)(ring)
         ring.set_span(Phase.OUTSIDE, monotonic_ns())
 
     def _make_ring(self) -> RingWriter:

@@ -23,7 +23,9 @@ def permit_reading() -> None:
     The permission is not given to the streamer alone: a process has only one such setting, and that would
     end the permission of a library such as UCX, whose ranks read each other's memory.
     """
-    ctypes.CDLL(None).prctl(_PTRACER, _ANY, 0, 0, 0)
+    control = getattr(ctypes.CDLL(None), "prctl", None)
+    if control is not None:
+        control(_PTRACER, _ANY, 0, 0, 0)
 
 
 def publish_thread(ring: RingWriter) -> None:

@@ -80,7 +80,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
             why = str(error.strerror)
             say(in_own_language("worker-not-recorded", worker=worker_id, folder=str(folder), why=why))
         return None
-    publish_thread(ring)
+    shield(publish_thread)(ring)
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
     stack_signal = probe.stack_signal if registered else 0
