@@ -93,7 +93,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     gpu_states: list[GpuState] = []  # every few seconds, of all GPUs
     tables: Annotated[dict[str, Table], msgspec.Meta(max_length=100)] = {}
     stacks: list[StackDump] = []
-    # Texts of the stacks in the table "profile", each before its first count and again every few minutes.
+    # Texts of the stacks in the table "profile": each before its first count, and again now and then.
     profile_stacks: list[ProfileStack] = []
     losses: list[Loss] = []
     final: bool = False  # every process of the run on this host has ended

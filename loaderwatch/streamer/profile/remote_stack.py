@@ -2,6 +2,9 @@
 
 The thread may run on while its memory is read. So each frame is checked: its code must be a code object that
 looks the same as when its names were read. A stack that fails the check is read once more, then given up.
+A frame that is being made during the read may pass: it then has the caller of an earlier call. In a loop of
+the cheapest calls this is one stack in thousands. Reading until a stack stays the same would avoid these,
+but would miss most stacks of code that calls functions all the time, so all shares would be wrong.
 The caller needs the permission that a debugger needs (``ptrace(2)``, PTRACE_MODE_ATTACH_REALCREDS).
 """
 
@@ -203,7 +206,10 @@ class RemoteStacks:
         line = code.lines.get(offset)
         if line is None:
             find = line_in_pairs if start is None else line_in_locations
-            line = code.lines[offset] = find(code.table, code.first_line, offset)
+            try:
+                line = code.lines[offset] = find(code.table, code.first_line, offset)
+            except (IndexError, ValueError) as error:  # the code object was freed while it was read
+                raise Unreadable("no table of lines") from error
         return line
 
     def _text(self, address: int) -> str:

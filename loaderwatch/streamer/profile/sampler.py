@@ -37,14 +37,18 @@ HEALTHY_RATIO: Final = 1 / (60 * MOMENTS_PER_S)
 """Probability of a sample while a rank computes: about one per minute."""
 LONGER: Final = 2.0
 """A step that is longer than the shortest usual one by this factor loses time in the model, too."""
-MOST_STACKS: Final = 200
+MOST_SENT: Final = 200
 """Stacks sent every ``PROFILE_S``; the others are one number."""
 NEW_TEXTS_PER_HOUR: Final = 600
-"""New texts sent per hour and rank: at about 1 kB each, they stay below 20 MB a day."""
-AGAIN_NS: Final = 300 * SECOND_NS
-"""After this time a text is sent again with its next count."""
+"""New texts sent per hour and rank: at about 1 kB each, at most 14 MB a day."""
+AGAIN_NS: Final = 900 * SECOND_NS
+"""After this time a text is sent again with its next count, for a server that started meanwhile.
+
+200 texts of 1 kB each are then 19 MB a day.
+"""
 ASK_NS: Final = 5 * SECOND_NS
 """Least time between two signals to a rank's processes, where their memory cannot be read."""
+_ON_CPU: Final = frozenset({ThreadState.RUNNING, ThreadState.RUNNABLE})
 HOUR_NS: Final = 3600 * SECOND_NS
 _LINE: Final = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _LIBRARY: Final = "/loaderwatch/agent/"
@@ -93,24 +97,34 @@ class _Process:
             with suppress(OSError):  # this system reads no other process's memory
                 self._stacks = RemoteStacks(member.pid, self.thread.version, self.thread.code_type)
 
-    def state(self) -> ThreadState | None:
-        """Return what the thread does; None if the process has ended."""
-        thread = self.member.pid if self.thread is None else self.thread.native_id
-        return self._states.state(thread, _nothing if self._stacks is None else self._stacks.bytes_at)
+    def sample(self) -> tuple[ThreadState, str | None] | None:
+        """Return what the thread does and its stack's text; None if the process has ended.
 
-    def text(self) -> str:
-        """Return the stack's text; "" if the stack changed while it was read.
-
-        Raises:
-            NotPermitted: the system forbids it, or this Python's memory is not known.
-            ProcessLookupError: the process has ended.
+        The text is "" if the stack changed while it was read. It is None if the system forbids reading, or
+        if this Python's memory is not known. If a thread waited before the stack was read and has run since,
+        its state is read again, as the old state belongs to another line. The stack is kept: reading it
+        again would prefer lines that take long.
         """
+        thread = self.member.pid if self.thread is None else self.thread.native_id
+        peek = _nothing if self._stacks is None else self._stacks.bytes_at
+        state = self._states.state(thread, peek)
+        try:
+            text = self._text()
+        except ProcessLookupError:
+            return None
+        if state not in _ON_CPU and self._states.has_run(thread):
+            state = self._states.state(thread, peek)
+        return None if state is None else (state, text)
+
+    def _text(self) -> str | None:
         if self._stacks is None or self.thread is None:
-            raise NotPermitted("no known layout")
+            return None
         try:
             return as_text(self._stacks.stack(self.thread.state))
         except Unreadable:
             return ""
+        except NotPermitted:
+            return None
 
 
 def _nothing(address: int, size: int) -> bytes:
@@ -205,7 +219,7 @@ class Sampler:
         rows_readers: Counter[_Key] = Counter()
         most = NEW_TEXTS_PER_HOUR * max(1, len({key.rank for key in counts}))
         for place, (key, samples) in enumerate(counts.most_common()):
-            kept = key if place < MOST_STACKS and self._named(key.text, now_ns, texts, most) else _rare(key)
+            kept = key if place < MOST_SENT and self._named(key.text, now_ns, texts, most) else _rare(key)
             rows[kept] += samples
             rows_readers[kept] += readers[key]
         return [
@@ -253,6 +267,10 @@ class Sampler:
             pause_s += 0.05 * (max(1 / MOMENTS_PER_S, spent_s / CPU_RATIO) - pause_s)
 
     def _look(self, watched: Watched) -> None:
+        with suppress(ValueError):  # a ring is closed once its process has ended and everything was read
+            self._sample(watched)
+
+    def _sample(self, watched: Watched) -> None:
         reader = watched.main.ring.reader
         span = reader.span() if watched.main.alive and not reader.status().finished else None
         if span is None:
@@ -271,15 +289,15 @@ class Sampler:
             readers = len(fetching)
             member = self._chance.choice(fetching) if fetching else member
         process = self._process(member)
-        state = process.state()
-        if state is None:
+        sample = process.sample()
+        if sample is None:
             return
-        key = _Key(watched.rank, UNKNOWN if loader is None else loader, member.worker, part, state, "")
-        try:
-            self._count(key._replace(text=process.text()), readers)
-        except ProcessLookupError:
-            return
-        except NotPermitted:
+        state, text = sample
+        loader = UNKNOWN if loader is None else loader
+        key = _Key(watched.rank, loader, member.worker, part, state, text or "")
+        if text is not None:
+            self._count(key, readers)
+        else:
             self._ask(Asked(key, member.pid, readers), monotonic_ns())
 
     def _count(self, key: _Key, readers: int) -> None:

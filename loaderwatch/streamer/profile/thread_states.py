@@ -50,6 +50,7 @@ class ThreadStates:
         self._folder = f"{proc_root}/{pid}"
         self._chance = chance
         self._times: dict[int, tuple[int, int]] = {}  # by thread: CPU time and time without a CPU, in ns
+        self._scheduled: dict[int, bytes] = {}  # by thread: its schedstat at the last look
 
     def state(self, thread: int, peek: Peek) -> ThreadState | None:
         """Return what a thread does; None if it has ended.
@@ -64,7 +65,8 @@ class ThreadStates:
         folder = f"{self._folder}/task/{thread}"
         stat = _read(f"{folder}/stat")
         letter = stat.rpartition(b")")[2][1:2]
-        lacked_ratio = self._lacked_ratio(thread, _read(f"{folder}/schedstat"))
+        self._scheduled[thread] = _read(f"{folder}/schedstat")
+        lacked_ratio = self._lacked_ratio(thread, self._scheduled[thread])
         if letter == b"R":
             lacks = lacked_ratio > 0 and self._chance.random() < lacked_ratio
             return ThreadState.RUNNABLE if lacks else ThreadState.RUNNING
@@ -79,6 +81,10 @@ class ThreadStates:
         if waits_in(_SEVERAL, function):
             return self._awaited(_read(f"{folder}/syscall"), peek)
         return ThreadState.WAITING
+
+    def has_run(self, thread: int) -> bool:
+        """Whether a thread has run since the last look at its state. A waiting thread is then elsewhere."""
+        return _read(f"{self._folder}/task/{thread}/schedstat") != self._scheduled.get(thread)
 
     def _lacked_ratio(self, thread: int, text: bytes) -> float:
         fields = text.split()

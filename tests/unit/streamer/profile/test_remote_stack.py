@@ -8,12 +8,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from loaderwatch.streamer.profile import remote_stack
 from loaderwatch.streamer.profile.layouts import LAYOUTS
 from loaderwatch.streamer.profile.remote_stack import (
     RemoteStacks,
@@ -143,7 +145,7 @@ def test_each_frame_has_its_line(start: Start, python: str) -> None:
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_a_running_thread_is_read_without_stopping_it(start: Start, python: str) -> None:
-    """Torn reads are noticed and rare. Each stack is one that the script can have."""
+    """Torn reads are noticed and rare. One stack in thousands has the caller of an earlier call."""
     child = start(python, BUSY)
     until(child, "low")
     stacks = child.stacks()
@@ -153,18 +155,19 @@ def test_a_running_thread_is_read_without_stopping_it(start: Start, python: str)
         ("generate", "work", "<module>"),
         ("work", "<module>"),
     ]
-    seen: set[tuple[str, ...]] = set()
+    seen: Counter[tuple[str, ...]] = Counter()
     samples = torn = 0
-    while samples < 1000 or not seen >= {possible[0], possible[1]}:
+    while samples < 1000 or not seen.keys() >= {possible[0], possible[1]}:
         assert samples < 50_000, seen
         samples += 1
         time.sleep(0.0005)
         try:
-            seen.add(tuple(name for _, _, name in stacks.stack(child.thread)))
+            seen[tuple(name for _, _, name in stacks.stack(child.thread))] += 1
         except Unreadable:
             torn += 1
     assert torn <= samples / 20
-    assert seen <= set(possible)
+    assert {names[-2:] for names in seen} == {("work", "<module>")}
+    assert sum(count for names, count in seen.items() if names not in possible) <= samples / 100
     assert child.process.poll() is None
 
 
@@ -261,3 +264,13 @@ def test_lines_are_those_of_python_itself() -> None:
 def test_every_supported_python_has_a_layout() -> None:
     """3.14 keeps frames in tagged references, which nobody has tried yet."""
     assert set(LAYOUTS) == {(3, 10), (3, 11), (3, 12), (3, 13)}
+
+
+def test_a_torn_table_of_lines_is_no_fault(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A code object may be freed while it is read."""
+    child = start(sys.executable, SLEEPING)
+    until(child, "naïve")
+    for name in ("line_in_locations", "line_in_pairs"):
+        monkeypatch.setattr(remote_stack, name, lambda table, first_line, offset: table[len(table)])
+    with pytest.raises(Unreadable):
+        child.stacks().stack(child.thread)

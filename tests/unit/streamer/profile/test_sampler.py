@@ -196,7 +196,7 @@ def test_counts_come_every_ten_seconds_and_texts_once(tmp_path: Path) -> None:
     try:
         began = time.monotonic_ns()
         texts = []
-        for after_s in (1, 10, 20, 330):
+        for after_s in (1, 10, 20, 930):
             stop.wait(0.7)
             rows, stacks = run.sampler.take(began + after_s * SECOND, 5, final=False)
             texts.append({stack.text for stack in stacks})
@@ -269,3 +269,24 @@ def test_a_signal_without_an_answer_is_no_sample(tmp_path: Path, monkeypatch: py
     assert run.sampler.asked()
     run.sampler.answer(StackDump(rank=3, worker=-1, pid=os.getpid(), taken_ns=0, text="", why="no answer"))
     assert run.take() == ([], [])
+
+
+def test_a_ring_that_is_closed_during_a_sample_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker ends with each epoch, and its ring is closed once everything was read. Other ranks go on."""
+    run = Run(tmp_path, workers=1)
+    publish_thread(run.rings[0])
+    run.rings[0].set_span(Phase.WAIT, time.monotonic_ns(), loader=0)
+    run.roster.refresh(time.monotonic_ns())
+    (worker,) = run.roster.workers
+    closed = threading.Event()
+
+    def close() -> None:
+        if not closed.is_set():
+            worker.ring.reader.close()
+            closed.set()
+        nap()
+
+    assert run.sample(close, 0.5) == []
+    assert "ended" not in caplog.text
