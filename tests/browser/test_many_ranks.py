@@ -185,7 +185,7 @@ def test_a_later_visit_asks_for_one_file_and_ticks_are_short(training: Access, b
             if line.startswith("data: ") and line != "data: {}":  # which says that nothing has changed
                 ticks.append(json.loads(line[6:]))
                 sizes.append(len(line))
-            # On a busy machine other ranks stand out for a moment; the page then gets the whole summary again.
+            # On a busy machine other ranks stand out for a moment. Then the whole summary comes again.
             if (len(ticks) >= 3 and "partial" in ticks[-1]) or time.monotonic() > deadline:
                 break
     assert "partial" not in ticks[0]
