@@ -352,7 +352,7 @@ class WindowBuilder:
         processes = sorted(self.facts.processes.items())
         hosts = [self.facts.rank_hosts[rank] for rank, _ in processes]
         now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
-        made_ns = [self._hosts[host].made_ns if host in self._hosts else now_ns for host in hosts]
+        made_ns = [self._made_ns(host, now_ns) for host in hosts]
         if self._detailed is None:
             return []
         rates = self._detailed.recent.rates([rank for rank, _ in processes], made_ns)
@@ -429,6 +429,14 @@ class WindowBuilder:
         stacks = sum(rank.stacks.held_bytes for rank in self._ranks.values())
         return hosts + ranks + stacks + self._profile_texts.held_bytes
 
+    def _made_ns(self, host: str, now_ns: int) -> int:
+        """Return when a host's newest envelope was made, ns UTC; ``now_ns`` before its first one.
+
+        In a replay, rows may come before the first envelope.
+        """
+        known = self._hosts.get(host)
+        return now_ns if known is None or not known.made_ns else known.made_ns
+
     def window(self, now_ns: int | None = None) -> RunWindow:
         """Return the last ``WINDOW_S`` seconds before ``now_ns`` (UTC; None: the newest ``made_ns``)."""
         if now_ns is None:
@@ -455,7 +463,7 @@ class WindowBuilder:
             ranks[number] = RankWindow(
                 rank=number,
                 host=host,
-                made_ns=self._hosts[host].made_ns if host in self._hosts else now_ns,
+                made_ns=self._made_ns(host, now_ns),
                 process=process,
                 span=rank.span,
                 workers=list(rank.workers),

@@ -8,7 +8,7 @@ from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import WINDOW_S
 from loaderwatch.server.window.builder import WindowBuilder
-from loaderwatch.server.window.row_buffer import LAYOUTS, RowBuffer
+from loaderwatch.server.window.row_buffer import LAYOUTS, RowBuffer, block_of_arrays
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 
@@ -307,3 +307,15 @@ def test_an_envelope_that_fails_takes_no_other_with_it(monkeypatch: pytest.Monke
         builder.add_all(waiting)
     builder.add_all(waiting)
     assert builder.window().ranks[0].table("steps")["wait_ns"].tolist() == [1, 3, 4]
+
+
+def test_a_host_whose_rows_come_before_its_first_envelope_has_the_windows_time() -> None:
+    """In a replay. Ages and begins would count from 1970 otherwise."""
+    builder = WindowBuilder("run-1")
+    builder.facts.take(envelope(1, processes=[process(0)]))
+    columns = {
+        column.name: np.array([T0 if column.name == "t_ns" else 0], dtype=column.dtype)
+        for column in TABLES["hosts"]
+    }
+    builder.add_rows("hosts", block_of_arrays("hosts", columns), "host-a")
+    assert builder.window(T0 + SECOND).ranks[0].made_ns == T0 + SECOND
