@@ -180,6 +180,7 @@ def _loader_finding(
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
+        loader=span.loader,
         code=CODE,
         scenario=reason.scenario,
         severity=severity,

@@ -143,6 +143,11 @@ def same_loader(cause: Finding, effect: Finding) -> bool:
     return cause.loader == effect.loader
 
 
+def no_other_loader(cause: Finding, effect: Finding) -> bool:
+    """Whether both are about one loader, or one of them is not about a loader."""
+    return None in (cause.loader, effect.loader) or cause.loader == effect.loader
+
+
 def same_trouble(cause: Finding, effect: Finding) -> bool:
     """Whether two loaders have the same scenario; the finding with the smaller key is then the cause."""
     return cause.scenario == effect.scenario and cause.key < effect.key
@@ -235,13 +240,19 @@ EXPLANATIONS: Final = (
     Explains("caught-error", "slow-evaluation", where=(same_rank,)),
     # A rank stands still.
     Explains(
-        "hung", "input-bound", IN_LOADER, "", (at_least_as_grave, effect_delays_single_batches, same_rank)
+        "hung",
+        "input-bound",
+        IN_LOADER,
+        "",
+        (at_least_as_grave, effect_delays_single_batches, same_rank, no_other_loader),
     ),
     Explains("hung", "input-bound", IN_LOADER, "", (at_least_as_grave, cause_is_critical, effect_is_later)),
     Explains("hung", "hung", IN_LOADER, "", (cause_is_critical, effect_is_across_ranks)),
     Explains("hung", "slow-step", OWN_CODE, "S26", (cause_alerts,)),
     Explains("slow-step", "hung", "S26", OWN_CODE, (effect_is_a_remark,)),
-    Explains("input-bound", "hung", "", IN_LOADER, (cause_alerts, effect_is_a_remark, same_rank)),
+    Explains(
+        "input-bound", "hung", "", IN_LOADER, (cause_alerts, effect_is_a_remark, same_rank, no_other_loader)
+    ),
     # A resumed run skips batches that it has seen already, and does not train yet.
     Explains("fast-forward", "input-bound", where=(same_loader,)),
     Explains("fast-forward", "epoch-boundary", where=(cause_goes_on,)),

@@ -39,6 +39,7 @@ def finding(key: str, scenario: str, severity: str = "warning", **fields: Any) -
 
 
 HANG = finding("hung:rank0", "S22", "critical", worker=1, sample_indices=[333], lost_s=40.0)
+HANG_OF_ONE = finding("hung:rank0", "S36", "critical", loader=0)
 SLOW_SAMPLE = finding("input-bound:0:spikes", "S20", worker=1, sample_indices=[333], lost_s=45.0)
 SHM = finding("running-out:shm:host-1", "S39")
 DESCRIPTORS = finding("running-out:descriptors:rank0", "S40", "critical")
@@ -108,6 +109,8 @@ def test_one_cause(cause: Finding, effect: Finding) -> None:
         (HANG, finding("input-bound:0:spikes", "S20", rank=1, began_ns=T0 - S)),  # before, and elsewhere
         (finding("hung:rank0", "S26", "warning"), SLOW_SAMPLE),
         (HANG, finding("input-bound:0:steady", "S02", began_ns=T0 - S)),  # it was slow before it hung
+        (HANG_OF_ONE, finding("input-bound:1:spikes", "S20", began_ns=T0 - S)),  # in an earlier loader
+        (finding("hung:rank0", "S36", "info", loader=0), finding("input-bound:1:spikes", "S20")),
         (HANG, SHM),
         (crash("S39"), finding("running-out:shm:host-2", "S39", host="host-2")),
         (crash("S40"), finding("running-out:descriptors:rank1", "S40", rank=1)),
