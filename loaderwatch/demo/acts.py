@@ -161,4 +161,4 @@ def _shortened(act: Act) -> Act:
         case "epoch-restart":
             return act  # three boundaries are the fewest that show a habit
         case _:
-            return replace(act, epochs=1, repeats=2, hang_s=12.0)
+            return replace(act, epochs=1, repeats=2)  # a busy machine learns a longer limit: hang_s stays

@@ -126,7 +126,9 @@ def test_every_act_is_played_and_found_live(demo: Demo) -> None:
 def test_analyze_finds_the_same_in_the_recorded_run(demo: Demo) -> None:
     for key, result in demo.results.items():
         assert result.is_right, (
-            f"{key}: expected {result.played.act.scenarios}, found {result.found}: {result.titles}"
+            f"{key}: expected {result.played.act.scenarios}, found {result.found}: {result.titles};"
+            f" it took {result.played.began_at} to {result.played.ended_at}; all findings:"
+            f" {[(f['began_at'], f['severity'], f['title'], f['folded']) for f in demo.findings]}"
         )
 
 
