@@ -327,6 +327,10 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     feeds: bool = False
 
 
+NATIVE_FILE: Final = "<native>"
+"""The file of a sampled stack's innermost frame that is a function in C, C++ or Rust."""
+
+
 class ProfileStack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The text of a sampled stack, in faulthandler's format: most recent call first.
 

@@ -61,7 +61,7 @@ _OURS: Final = re.compile(
     rf"[/\\]loaderwatch[/\\](?:agent|core|streamer)[/\\](?:(?:{_FOLDERS})[/\\])?[a-z_]+\.py$"
 )
 _DEBUGGER: Final = re.compile(r"[/\\]pydevd\w*\.py$")  # PyCharm's own copy
-_NO_FILE: Final = re.compile(r"<(?:frozen [\w.]+|string|stdin)>")
+_NO_FILE: Final = re.compile(r"<(?:frozen [\w.]+|native|string|stdin)>")
 _AnyStack = TypeVar("_AnyStack", StackDump, ProfileStack)
 
 _FRAME: Final = re.compile(

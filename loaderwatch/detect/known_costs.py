@@ -1,9 +1,8 @@
 """Known costs: what a sampled stack does that costs too much, and what to do instead.
 
 A row of the table names functions of Python's library or of an installed package. A stack fits the row if
-one of these functions is on it, further in than the user's innermost line. Functions in C or Cython have no
-Python frame. So lmdb, cv2, PyAV, sqlite3, ``torch.cat``, ``torch.tensor``, ``pickle.loads``, ``gc.collect``
-and ``os.fsync`` have no row: their time stands at the user's line.
+one of these functions is on it, further in than the user's innermost line. Functions in C, C++ or Rust have
+no Python frame. The sampler names the one that the innermost line has called, as the source calls it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from itertools import takewhile
 from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Text
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.core.records import ThreadState
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.stacks import Frame, user_frame
@@ -48,7 +48,8 @@ class KnownCost:
     """A row of the table.
 
     ``calls``: items "file:functions", separated by spaces. Both are regular expressions. A file has no ending
-    and begins below "site-packages"; after "std/" it begins in the folder of Python's own library.
+    and begins below "site-packages"; after "std/" it begins in the folder of Python's own library. The
+    functions of "native:" are dotted names, with the full names of imported modules.
     """
 
     id: str  # its message in the catalogues has the same id, with the parts "meaning" and "advice"
@@ -199,7 +200,8 @@ REMOTE: Final = (
         "database-queried",
         "SQLAlchemy, PyMySQL, psycopg, redis",
         "sqlalchemy/engine/default:do_execute pymysql/cursors:execute psycopg/cursor:execute"
-        " redis/client:_?execute_command",
+        r" redis/client:_?execute_command"
+        r" native:([\w.]*[._])?(cur|cursor|con|conn|connection|db|database)\.(execute\w*|fetch\w+|commit)",
         REDUCIBLE_RATIO,
     ),
     KnownCost(
@@ -485,7 +487,7 @@ TABLES_IN_MEMORY: Final = (
         "array-grown",
         "numpy",
         "numpy/lib/(_function_base_impl|function_base):append|insert|delete"
-        " numpy/_?core/shape_base:vstack|hstack|stack|block",
+        r" numpy/_?core/shape_base:vstack|hstack|stack|block native:numpy\.(concatenate|append)",
         REDUCIBLE_RATIO,
     ),
 )
@@ -508,7 +510,7 @@ PYTHON: Final = (
     KnownCost(
         "slow-format-decompressed",
         "bz2, lzma",
-        r"std/(bz2|lzma):(read\w*|decompress|__next__|peek)",
+        r"std/(bz2|lzma):(read\w*|decompress|__next__|peek) native:(bz2|lzma)\.decompress",
         REDUCIBLE_RATIO,
     ),
     KnownCost(
@@ -594,14 +596,15 @@ PYTHON: Final = (
         "directory-listed",
         "os, glob, pathlib",
         r"std/os:walk|_walk|fwalk std/glob:\w+"
-        r" std/pathlib(/\w+)?:(r?glob|iterdir|walk|_select_from|_iterate_directories)",
+        r" std/pathlib(/\w+)?:(r?glob|iterdir|walk|_select_from|_iterate_directories)"
+        r" native:os\.(listdir|scandir)",
         NEEDLESS_RATIO,
     ),
     KnownCost(
         "file-status-asked",
         "os.path, pathlib",
         "std/genericpath:exists|isfile|isdir|getsize|getmtime std/posixpath:realpath|_joinrealpath|lexists"
-        r" std/pathlib(/\w+)?:exists|is_file|is_dir|stat|resolve",
+        r" std/pathlib(/\w+)?:exists|is_file|is_dir|stat|resolve native:os\.(l?stat|access)",
         NEEDLESS_RATIO,
     ),
 )
@@ -648,6 +651,34 @@ BATCHES: Final = (
     ),
 )
 
+NATIVE_CALLS: Final = (
+    KnownCost("sleep-called", "time", r"native:time\.sleep", NEEDLESS_RATIO),
+    KnownCost("garbage-collected", "gc", r"native:gc\.collect", NEEDLESS_RATIO),
+    KnownCost("file-forced-to-disk", "os", r"native:os\.(fsync|fdatasync|sync)", NEEDLESS_RATIO),
+    KnownCost("lmdb-reopened", "lmdb", r"native:lmdb\.(open|Environment)", NEEDLESS_RATIO),
+    KnownCost(
+        "video-opened", "PyAV, OpenCV", r"native:av(\.container)?\.open|cv2\.VideoCapture", REDUCIBLE_RATIO
+    ),
+    KnownCost("image-decoded-opencv", "OpenCV", r"native:cv2\.(imread|imdecode)", NECESSARY_RATIO),
+    KnownCost(
+        "checksum-computed",
+        "hashlib, zlib",
+        r"native:hashlib\.\w+|zlib\.(crc32|adler32)",
+        NEEDLESS_RATIO,
+    ),
+    KnownCost(
+        "objects-unpickled", "pickle", r"native:(_?pickle|cPickle|dill|marshal)\.loads?", REDUCIBLE_RATIO
+    ),
+    KnownCost("tensor-made-of-numbers", "torch", r"native:torch\.(tensor|\w*Tensor)", REDUCIBLE_RATIO),
+    KnownCost(
+        "tensors-joined",
+        "torch",
+        r"native:torch\.(cat|concat|concatenate|stack|hstack|vstack)",
+        REDUCIBLE_RATIO,
+    ),
+    KnownCost("file-opened", "io, os", r"native:(io\.|os\.)?open", REDUCIBLE_RATIO),
+)
+
 KNOWN_COSTS: Final = (
     *CONTAINERS,
     *SOUND,
@@ -657,6 +688,7 @@ KNOWN_COSTS: Final = (
     *PICTURES,
     *BATCHES,
     *PYTHON,
+    *NATIVE_CALLS,
 )
 """All rows in order of precedence: a call of a library before the work that it consists of."""
 
@@ -671,7 +703,9 @@ def pattern(calls: str) -> re.Pattern[str]:
     items = [item.split(":", 1) for item in calls.split()]
     return re.compile(
         "|".join(
-            rf"{_STANDARD if file.startswith('std/') else _INSTALLED}"
+            f"{NATIVE_FILE}:(?:{functions})"
+            if file == "native"
+            else rf"{_STANDARD if file.startswith('std/') else _INSTALLED}"
             rf"(?:{file.removeprefix('std/')})\.py:(?:{functions})"
             for file, functions in items
         )
@@ -746,5 +780,7 @@ def _place(file: str, function: str) -> str:
     """
     if file.startswith("<frozen "):
         file = f"/lib/python3/{file[8:-1].replace('.', '/')}.py"
+    if file == NATIVE_FILE:
+        return f"{file}:{function}"
     file = file.replace("\\", "/")
     return f"{file}:{function.rpartition('.')[2]}"

@@ -188,6 +188,7 @@ test("a library's module is named by its package and file", () => {
     ["/usr/lib/python3.12/zipfile/__init__.py", "Python · zipfile"],
     ["/usr/lib64/python3.11/json/decoder.py", "Python · json/decoder.py"],
     ["<frozen importlib._bootstrap>", "Python · importlib._bootstrap"],
+    ["<native>", "C"],
     ["/x/7f3a9c.py", "7f3a9c.py"],
     ["__init__.py", "__init__.py"],
   ])

@@ -18,6 +18,7 @@ import numpy as np
 from loaderwatch.core import answers
 from loaderwatch.core.answers import ProfilePartName, ThreadStateName
 from loaderwatch.core.columns import Columns
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.core.records import ProfilePart, ThreadState
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.stacks import Frame, threads, user_frame
@@ -103,7 +104,7 @@ class Profile:
         """Return the lines by their share of the samples with a stack, the largest first."""
         by_line: dict[Frame, list[StackCount]] = {}
         for stack in self.stacks:
-            by_line.setdefault(user_frame(stack.frames) or stack.frames[0], []).append(stack)
+            by_line.setdefault(user_frame(stack.frames) or _innermost(stack.frames), []).append(stack)
         lines = [self._line(frame, stacks) for frame, stacks in by_line.items()]
         return sorted(lines, key=lambda line: -line.samples)
 
@@ -235,6 +236,11 @@ def _shares(stacks: Sequence[StackCount]) -> dict[ThreadStateName, float]:
         counts[stack.state] += stack.samples
     total = counts.total()
     return {state: count / total for state, count in counts.most_common()}
+
+
+def _innermost(frames: Sequence[Frame]) -> Frame:
+    """Return the innermost frame with a line of its own; a native function has none."""
+    return next((frame for frame in frames if frame.file != NATIVE_FILE), frames[0])
 
 
 def _called(frames: Sequence[Frame]) -> str | None:

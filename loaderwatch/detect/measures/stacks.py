@@ -25,7 +25,7 @@ def code_line(frame: Frame | None) -> Text | None:
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _LIBRARY: Final = re.compile(
-    r"(site-packages|dist-packages|/lib(?:64)?/python\d|\\[Ll]ib\\|^<frozen|^<string>$|"
+    r"(site-packages|dist-packages|/lib(?:64)?/python\d|\\[Ll]ib\\|^<frozen|^<native>$|^<string>$|"
     r"/loaderwatch/(agent|core|streamer)/|/loaderwatch/demo/virtual_gpu\.py$)"
 )  # the demo's GPU stands for torch's own calls
 _DEBUGGER: Final = (

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.streamer.profile.layouts import (
     BYTES_DATA,
     LAYOUTS,
@@ -28,6 +30,7 @@ from loaderwatch.streamer.profile.layouts import (
     TEXT_STATE,
     Layout,
 )
+from loaderwatch.streamer.profile.native_calls import Location, native_call
 
 MOST_FRAMES: Final = 128
 MOST_THREADS: Final = 128
@@ -72,6 +75,7 @@ class _Code:
     first_line: int
     table: bytes
     lines: dict[int, int]  # by offset of the instruction
+    calls: dict[int, str | None]  # by offset, the native function that is called
 
 
 class RemoteStacks:
@@ -81,16 +85,18 @@ class RemoteStacks:
         pid: the process.
         version: the (major, minor) version of its Python.
         code_type: the address of its ``types.CodeType``.
+        since_s: source files that have changed since this time, s UTC, are not read.
 
     Raises:
         KeyError: the version is not in the table of layouts.
         OSError: this system has no ``process_vm_readv``.
     """
 
-    def __init__(self, pid: int, version: tuple[int, int], code_type: int) -> None:
+    def __init__(self, pid: int, version: tuple[int, int], code_type: int, since_s: float = math.inf) -> None:
         self._layout: Layout = LAYOUTS[version]
         self._pid = pid
         self._code_type = code_type
+        self._since_s = since_s
         self._codes: dict[int, _Code] = {}
         self._read_memory = _system_call()
         self._buffer = ctypes.create_string_buffer(MOST_CHUNK + _FRAME_BYTES)
@@ -100,6 +106,9 @@ class RemoteStacks:
 
     def stack(self, thread: int) -> Sequence[Place]:
         """Return the stack of the thread with this ``PyThreadState`` address, the innermost frame first.
+
+        If the innermost line has called a native function, the first frame is that function's. Its file is
+        ``NATIVE_FILE``, and its line the caller's.
 
         Raises:
             Unreadable: it changed twice during the read.
@@ -170,8 +179,12 @@ class RemoteStacks:
             code = self._codes.get(address)
             if code is None or code.shape != shape:
                 code = self._codes[address] = self._code(address, shape)
-            if code.function != _TRAMPOLINE:
-                stack.append((code.file, self._line(code, address, instruction), code.function))
+            if code.function == _TRAMPOLINE:
+                continue
+            line = self._line(code, address, instruction)
+            if not stack and (call := self._call_at(code, address, instruction)) is not None:
+                stack.append((NATIVE_FILE, line, call))
+            stack.append((code.file, line, code.function))
         return stack
 
     def _shapes(self, addresses: Sequence[int]) -> list[tuple[int, ...]]:
@@ -198,19 +211,42 @@ class RemoteStacks:
         if size > MOST_TABLE:
             raise Unreadable(f"a line table of {size} bytes")
         lines = self._long(table + BYTES_DATA, size)
-        return _Code(shape, self._text(filename), self._text(name), first_line, lines, {})
+        return _Code(shape, self._text(filename), self._text(name), first_line, lines, {}, {})
 
     def _line(self, code: _Code, address: int, instruction: int) -> int:
-        start = self._layout.instructions
-        offset = 2 * instruction if start is None else instruction - address - start
+        offset = self._offset(address, instruction)
         line = code.lines.get(offset)
         if line is None:
-            find = line_in_pairs if start is None else line_in_locations
+            if self._layout.instructions is not None:
+                return self._location(code, offset).line
             try:
-                line = code.lines[offset] = find(code.table, code.first_line, offset)
+                line = code.lines[offset] = line_in_pairs(code.table, code.first_line, offset)
             except (IndexError, ValueError) as error:  # the code object was freed while it was read
                 raise Unreadable("no table of lines") from error
         return line
+
+    def _call_at(self, code: _Code, address: int, instruction: int) -> str | None:
+        """Return the native function that an instruction calls; None if it calls none or is of 3.10."""
+        offset = self._offset(address, instruction)
+        if self._layout.instructions is None:
+            return None
+        if offset not in code.calls:
+            location = self._location(code, offset)
+            code.calls[offset] = native_call(self._pid, code.file, location, self._since_s)
+        return code.calls[offset]
+
+    def _offset(self, address: int, instruction: int) -> int:
+        """Return the byte offset of an instruction in its code."""
+        start = self._layout.instructions
+        return 2 * instruction if start is None else instruction - address - start
+
+    def _location(self, code: _Code, offset: int) -> Location:
+        try:
+            location = location_in(code.table, code.first_line, offset)
+        except IndexError as error:  # the code object was freed while it was read
+            raise Unreadable("no table of locations") from error
+        code.lines[offset] = location.line
+        return location
 
     def _text(self, address: int) -> str:
         head = self._bytes(address, 40)
@@ -274,31 +310,42 @@ def _word(data: bytes, at: int) -> int:
     return word
 
 
-def line_in_locations(table: bytes, first_line: int, offset: int) -> int:
-    """Return the line of the instruction at a byte offset, from a table of Python 3.11 and later.
+def location_in(table: bytes, first_line: int, offset: int) -> Location:
+    """Return the location of the instruction at a byte offset, from a table of Python 3.11 and later.
 
     Source: Objects/locations.md of CPython. An instruction without a line has the line before it.
     """
     line, end, at = first_line, 0, 0
-    shown = first_line
+    location = Location(line, line, -1, -1)
     while at < len(table):
         kind, units = table[at] >> 3 & 15, (table[at] & 7) + 1
         at += 1
-        if kind in (13, 14):
+        last_line, column, last_column = 0, -1, -1  # ``last_line`` from ``line`` on
+        if kind < 10:
+            column = 8 * kind + (table[at] >> 4 & 7)
+            last_column = column + (table[at] & 15)
+            at += 1
+        elif kind <= 12:
+            line += kind - 10
+            column, last_column = table[at], table[at + 1]
+            at += 2
+        elif kind <= 14:
             delta, at = _signed(table, at)
             line += delta
-        elif 10 <= kind <= 12:
-            line += kind - 10
-        while at < len(table) and not table[at] & 128:
-            at += 1  # columns
+            if kind == 14:
+                last_line, at = _unsigned(table, at)
+                column, at = _unsigned(table, at)
+                last_column, at = _unsigned(table, at)
+                column, last_column = column - 1, last_column - 1
         end += 2 * units
-        shown = shown if kind == 15 else line
+        if kind != 15:
+            location = Location(line, line + last_line, column, last_column)
         if offset < end:
-            return shown
-    return shown
+            break
+    return location
 
 
-def _signed(table: bytes, at: int) -> tuple[int, int]:
+def _unsigned(table: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = table[at]
@@ -306,7 +353,12 @@ def _signed(table: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 63) << shift
         shift += 6
         if not byte & 64:
-            return (-(value >> 1) if value & 1 else value >> 1), at
+            return value, at
+
+
+def _signed(table: bytes, at: int) -> tuple[int, int]:
+    value, at = _unsigned(table, at)
+    return (-(value >> 1) if value & 1 else value >> 1), at
 
 
 def line_in_pairs(table: bytes, first_line: int, offset: int) -> int:

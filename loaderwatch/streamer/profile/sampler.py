@@ -88,14 +88,14 @@ class Asked(NamedTuple):
 class _Process:
     """Reads one process."""
 
-    def __init__(self, member: Member, chance: random.Random) -> None:
+    def __init__(self, member: Member, chance: random.Random, since_s: float) -> None:
         self.member = member
         self.thread = member.ring.reader.thread()
         self._states = ThreadStates(member.pid, chance)
         self._stacks: RemoteStacks | None = None
         if self.thread is not None and self.thread.version in LAYOUTS:
             with suppress(OSError):  # this system reads no other process's memory
-                self._stacks = RemoteStacks(member.pid, self.thread.version, self.thread.code_type)
+                self._stacks = RemoteStacks(member.pid, self.thread.version, self.thread.code_type, since_s)
 
     def sample(self) -> tuple[ThreadState, str | None] | None:
         """Return what the thread does and its stack's text; None if the process has ended.
@@ -168,6 +168,7 @@ class Sampler:
         self._texts: dict[str, tuple[int, int]] = {}  # id and when it was last sent
         self._new_texts: list[int] = []  # when new texts were sent within the last hour
         self._taken_ns = monotonic_ns()
+        self._since_s = time.time()
 
     def start(self) -> None:
         """Begin sampling."""
@@ -344,7 +345,7 @@ class Sampler:
         if process is None or process.member is not member or process.thread is None:
             alive = {m.pid for watched in self._watched for m in (watched.main, *watched.workers)}
             self._processes = {pid: known for pid, known in self._processes.items() if pid in alive}
-            process = self._processes[member.pid] = _Process(member, self._chance)
+            process = self._processes[member.pid] = _Process(member, self._chance, self._since_s)
         return process
 
 

@@ -376,3 +376,39 @@ directory-listed =
 file-status-asked =
     .meaning = The file system is asked whether files exist, or how large they are. On network storage each question takes a round trip.
     .advice = Check the files once and save the list of the good ones. Then open a file directly and handle `FileNotFoundError`.
+
+## Native functions, as the source calls them
+
+sleep-called =
+    .meaning = The code sleeps.
+    .advice = Remove the sleep. If it waits for something, wait for that event itself. If it limits requests to a server, read ahead with more workers.
+garbage-collected =
+    .meaning = Python's garbage collector is run by hand. It visits every object of the process.
+    .advice = Remove `gc.collect()`, or call it once per epoch. `gc.freeze()` before the workers start makes later collections shorter.
+file-forced-to-disk =
+    .meaning = Every write is forced to the disk, and the code waits until it is there.
+    .advice = Remove `os.fsync` here, or force only checkpoints to disk, in another thread.
+lmdb-reopened =
+    .meaning = LMDB's environment is opened again and again.
+    .advice = Open it once per worker: at the first `__getitem__` or in `worker_init_fn`, with `readonly=True, lock=False, readahead=False`.
+video-opened =
+    .meaning = A video is opened, which reads its index and starts a decoder.
+    .advice = Keep a few open videos per worker, with `functools.lru_cache` around the open, or read several samples from one video.
+image-decoded-opencv =
+    .meaning = OpenCV decodes images.
+    .advice = Store the images at the size that the model needs. For JPEG, `cv2.IMREAD_REDUCED_COLOR_2` decodes at half the size.
+checksum-computed =
+    .meaning = A checksum of the data is computed.
+    .advice = Check the data once before training, not at every read.
+objects-unpickled =
+    .meaning = Pickled objects are loaded, one Python object after another.
+    .advice = Store arrays instead, for example with `np.save`, and open them with `mmap_mode="r"`. Then nothing is copied object by object.
+tensor-made-of-numbers =
+    .meaning = A tensor is made from Python numbers or other objects, one by one.
+    .advice = Keep the data in an array and use `torch.from_numpy`, which copies nothing.
+tensors-joined =
+    .meaning = PyTorch joins tensors into a new one, which copies all of them each time.
+    .advice = Collect the parts in a list and join them once after the loop, or allocate the result with `torch.empty` and fill it.
+file-opened =
+    .meaning = Files are opened. On network storage each one needs several round trips.
+    .advice = Pack the samples into few large files (tar shards, HDF5, LMDB, Arrow), or keep files open between samples. Until then, more workers wait side by side.

@@ -332,3 +332,39 @@ directory-listed =
 file-status-asked =
     .meaning = 在询问文件系统文件是否存在或有多大。在网络存储上，每次询问都要一个往返。
     .advice = 检查一次文件，保存可用文件的列表。之后直接打开文件，并处理 `FileNotFoundError`。
+
+## 原生函数（按源代码中的写法）
+
+sleep-called =
+    .meaning = 代码在休眠。
+    .advice = 去掉 sleep。如果是在等待某件事，就直接等待该事件。如果是为了限制对服务器的请求，就用更多 worker 提前读取。
+garbage-collected =
+    .meaning = 手动运行了 Python 的垃圾回收，它会访问进程里的每个对象。
+    .advice = 去掉 `gc.collect()`，或每个 epoch 只调用一次。在 worker 启动前调用 `gc.freeze()`，之后的回收会更短。
+file-forced-to-disk =
+    .meaning = 每次写入都强制落盘，代码一直等到写完。
+    .advice = 去掉这里的 `os.fsync`，或只对检查点落盘，并放到另一个线程里。
+lmdb-reopened =
+    .meaning = 反复打开 LMDB 环境。
+    .advice = 每个 worker 只打开一次：在第一次 `__getitem__` 或 `worker_init_fn` 里，用 `readonly=True, lock=False, readahead=False`。
+video-opened =
+    .meaning = 在打开视频：读取索引并启动解码器。
+    .advice = 每个 worker 保留几个已打开的视频，用 `functools.lru_cache` 包住打开操作，或从一个视频里读取多个样本。
+image-decoded-opencv =
+    .meaning = OpenCV 在解码图像。
+    .advice = 按模型需要的尺寸保存图像。对 JPEG，`cv2.IMREAD_REDUCED_COLOR_2` 以一半尺寸解码。
+checksum-computed =
+    .meaning = 在计算数据的校验和。
+    .advice = 训练前检查一次数据，不要每次读取都检查。
+objects-unpickled =
+    .meaning = 在加载 pickle 对象，逐个创建 Python 对象。
+    .advice = 改为保存数组，例如用 `np.save`，并以 `mmap_mode="r"` 打开，这样不再逐个复制对象。
+tensor-made-of-numbers =
+    .meaning = 在用 Python 数字或其他对象逐个构造张量。
+    .advice = 把数据放在数组里，用不复制数据的 `torch.from_numpy`。
+tensors-joined =
+    .meaning = PyTorch 把张量拼成新张量，每次都要全部复制。
+    .advice = 先把各部分放进列表，循环结束后拼接一次，或用 `torch.empty` 分配结果再填入。
+file-opened =
+    .meaning = 在打开文件。在网络存储上，每个文件都要几次往返。
+    .advice = 把样本打包成少数大文件（tar 分片、HDF5、LMDB、Arrow），或在样本之间保持文件打开。在此之前，更多 worker 可以并行等待。

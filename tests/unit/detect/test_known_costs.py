@@ -38,6 +38,7 @@ import urllib3
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.core.records import ThreadState
 from loaderwatch.core.redact import Redaction
 from loaderwatch.detect.known_costs import KNOWN_COSTS, KnownCost, costs_of, known_cost, pattern
@@ -584,10 +585,45 @@ def _moved(frames: Sequence[Frame], root: str) -> list[Frame]:
     ]
 
 
+NATIVE: Final = {
+    "sleep-called": "time.sleep",
+    "garbage-collected": "gc.collect",
+    "file-forced-to-disk": "os.fsync",
+    "lmdb-reopened": "lmdb.open",
+    "video-opened": "cv2.VideoCapture",
+    "image-decoded-opencv": "cv2.imdecode",
+    "checksum-computed": "hashlib.sha256",
+    "objects-unpickled": "pickle.loads",
+    "tensor-made-of-numbers": "torch.FloatTensor",
+    "tensors-joined": "torch.cat",
+    "file-opened": "open",
+    "array-grown": "numpy.concatenate",
+    "slow-format-decompressed": "lzma.decompress",
+    "directory-listed": "os.scandir",
+    "file-status-asked": "os.stat",
+    "database-queried": "self._conn.execute",
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_native_function_fits_its_row(name: str) -> None:
+    called = Frame(NATIVE_FILE, "48", NATIVE[name])
+    assert known_cost([called, *USER], ThreadState.RUNNING) is ROWS[name]
+    redacted = Frame(Redaction(b"key of the test", sharing=True).path(called.file), "48", called.function)
+    assert known_cost([redacted, *USER], ThreadState.RUNNING) is ROWS[name]
+
+
+@pytest.mark.parametrize("name", ["self.opener.open", "self.sleep", "self.execute", "torch.tensor_split"])
+def test_another_native_function_fits_no_row(name: str) -> None:
+    assert known_cost([Frame(NATIVE_FILE, "48", name), *USER], ThreadState.RUNNING) is None
+
+
 def test_packages_of_the_table_are_not_redacted() -> None:
     redaction = Redaction(b"key of the test", sharing=True)
     items = [item for cost in KNOWN_COSTS for item in f"{cost.calls} {cost.inside}".split()]
-    packages = {re.split(r"\W", item.lstrip("("))[0] for item in items if not item.startswith("std/")}
+    packages = {
+        re.split(r"\W", item.lstrip("("))[0] for item in items if not item.startswith(("std/", "native:"))
+    }
     for package in packages:
         file = f"/site-packages/{package}/core.py"
         assert redaction.path(f"/opt/venv/lib/python3.12{file}") == file
@@ -599,7 +635,7 @@ def test_every_row_has_an_example() -> None:
     run = {row for mark in marks for _, rows in mark.args[1] for row in rows}
     run |= {"connection-opened", "http-answer-awaited", "request-retried"}  # test_asking_a_server
     assert run & EXAMPLES.keys() == set()
-    assert run | EXAMPLES.keys() == ROWS.keys()
+    assert {*run, *EXAMPLES, *NATIVE} == ROWS.keys()
 
 
 def test_what_the_user_wrote_inside_a_library_is_no_cost_of_the_library() -> None:
@@ -665,7 +701,9 @@ def test_rows_are_whole() -> None:
         assert 0 < cost.fault_ratio < 1
         assert pattern(cost.calls).pattern
         assert cost.inside == "" or pattern(cost.inside).pattern
-        assert all(re.fullmatch(r"[\w./()|\\*+?\[\]-]+:[\w()|\\*+?]+", item) for item in cost.calls.split())
+        assert all(
+            re.fullmatch(r"[\w./()|\\*+?\[\]-]+:[\w.()|\\*+?\[\]]+", item) for item in cost.calls.split()
+        )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

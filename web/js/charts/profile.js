@@ -36,6 +36,8 @@ export const STATES = {
   waiting: { color: "c-others", hatch: true },
 };
 
+/** The file of a native function, as in core/facts.py. */
+const NATIVE_FILE = "<native>";
 /** With fewer samples no interval is shown: it would be wider than 40 points. */
 export const LEAST_SAMPLES = 20; // as core/records.py
 /** From this share of unread samples on, the card says so. */
@@ -51,6 +53,7 @@ export const unreadRatio = ({ samples, unread }) => unread / Math.max(1, samples
  * @param {string} file
  */
 export function moduleOf(file) {
+  if (file === NATIVE_FILE) return "C";
   const frozen = /^<frozen (.+)>$/.exec(file);
   if (frozen !== null) return `Python · ${frozen[1]}`;
   const path = file.replaceAll("\\", "/").replace(/(?<=.)\/__init__\.py$/, "");

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.columns import Columns
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.core.records import TABLES, UNKNOWN, ProfilePart, ThreadState
 from loaderwatch.detect.measures.profile import Profile, answer, profile_of
 from loaderwatch.detect.measures.statistics import wilson
-from tests.fakes.profiles import GET, LIBRARY, OPEN, OWN, PICTURE, TEXTS, ZIP, counts, text
+from tests.fakes.profiles import FETCH, GET, LIBRARY, OPEN, OWN, PICTURE, TEXTS, ZIP, counts, text
 from tests.fakes.runs import T0
 
 
@@ -68,6 +69,16 @@ def test_a_comprehension_is_its_functions_line() -> None:
 def test_samples_without_a_frame_of_the_user_count_for_the_librarys_innermost() -> None:
     (line,) = _profile([LIBRARY], [5]).lines
     assert (line.frame.function, line.frame.library, line.calls) == ("fetch", True, None)
+
+
+def test_a_native_function_is_called_by_the_line_and_has_none_itself() -> None:
+    texts = {
+        1: text((NATIVE_FILE, 48, "torch.cat"), GET, FETCH),
+        2: text((NATIVE_FILE, 54, "torch.stack"), FETCH),
+    }
+    own, of_library = profile_of(_rows([1, 2], [3, 2]), texts, ProfilePart.FETCH).lines
+    assert ((own.frame.line, own.frame.function), own.calls) == (("48", GET[2]), "torch.cat")
+    assert ((of_library.frame.file, of_library.frame.line), of_library.calls) == ((FETCH[0], "54"), None)
 
 
 def test_equal_stacks_of_other_streams_processes_and_times_count_as_one() -> None:

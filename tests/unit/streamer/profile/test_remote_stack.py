@@ -10,18 +10,17 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.streamer.profile import remote_stack
 from loaderwatch.streamer.profile.layouts import LAYOUTS
-from loaderwatch.streamer.profile.remote_stack import (
-    RemoteStacks,
-    Unreadable,
-    line_in_locations,
-)
+from loaderwatch.streamer.profile.native_calls import Location
+from loaderwatch.streamer.profile.remote_stack import RemoteStacks, Unreadable, location_in
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's process_vm_readv")
 
@@ -65,6 +64,30 @@ def work():
         sorted(range(200), key=lambda number: -number)
 
 work()
+"""
+
+
+NATIVE = """
+import zlib as compressor
+from time import sleep as rest
+
+class Reader:
+    unpacker = compressor
+    packed = compressor.compress(bytes(30_000_000))
+
+def work(reader):
+    while True:
+        reader.unpacker.decompress(reader.packed)
+        (reader.unpacker
+            .decompress(
+                reader.packed))
+        for _ in range(4):
+            rest(
+                0.01,
+            )
+        1 + len(sorted(range(1_000_000)))
+
+work(Reader())
 """
 
 
@@ -113,7 +136,7 @@ def until(child: Child, function: str) -> list[tuple[int, str]]:
     for _ in range(10_000):
         time.sleep(0.002)
         try:
-            stack = stacks.stack(child.thread)
+            stack = [place for place in stacks.stack(child.thread) if place[0] != NATIVE_FILE]
         except Unreadable:
             continue
         if stack[0][2] == function:
@@ -162,7 +185,7 @@ def test_a_running_thread_is_read_without_stopping_it(start: Start, python: str)
         samples += 1
         time.sleep(0.0005)
         try:
-            seen[tuple(name for _, _, name in stacks.stack(child.thread))] += 1
+            seen[tuple(name for file, _, name in stacks.stack(child.thread) if file != NATIVE_FILE)] += 1
         except Unreadable:
             torn += 1
     assert torn <= samples / 20
@@ -242,8 +265,8 @@ def test_memory_that_is_no_stack(start: Start) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="another table of lines")
-def test_lines_are_those_of_python_itself() -> None:
-    """For every instruction of several modules, as ``co_lines`` gives them."""
+def test_locations_are_those_of_python_itself() -> None:
+    """For every instruction of several modules, as ``co_positions`` gives them."""
     codes = [
         compile(Path(module.__file__ or "").read_text(), "module", "exec")
         for module in (subprocess, textwrap, shutil)
@@ -252,13 +275,13 @@ def test_lines_are_those_of_python_itself() -> None:
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if hasattr(constant, "co_code")]
-        for start, end, line in code.co_lines():
+        for place, (line, last_line, column, last_column) in enumerate(code.co_positions()):  # type: ignore[attr-defined]
             if line is not None:
                 compared += 1
-                for offset in range(start, end, 2):
-                    found = line_in_locations(code.co_linetable, code.co_firstlineno, offset)
-                    assert found == line, (code, offset)
-    assert compared > 3000
+                found = location_in(code.co_linetable, code.co_firstlineno, 2 * place)
+                known = (-1 if column is None else column, -1 if last_column is None else last_column)
+                assert found == Location(line, last_line or line, *known), (code, place)
+    assert compared > 10_000
 
 
 def test_every_supported_python_has_a_layout() -> None:
@@ -270,7 +293,26 @@ def test_a_torn_table_of_lines_is_no_fault(start: Start, monkeypatch: pytest.Mon
     """A code object may be freed while it is read."""
     child = start(sys.executable, SLEEPING)
     until(child, "naïve")
-    for name in ("line_in_locations", "line_in_pairs"):
+    for name in ("location_in", "line_in_pairs"):
         monkeypatch.setattr(remote_stack, name, lambda table, first_line, offset: table[len(table)])
     with pytest.raises(Unreadable):
         child.stacks().stack(child.thread)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_native_functions_are_named_as_the_source_calls_them(start: Start, python: str) -> None:
+    """Python 3.10 keeps no columns, so it names none."""
+    child = start(python, NATIVE)
+    stacks = child.stacks()
+    named: Counter[str] = Counter()
+    for _ in range(1000):
+        time.sleep(0.002)
+        with suppress(Unreadable):
+            (file, line, function), (caller, called_at, *_) = stacks.stack(child.thread)[:2]
+            if file == NATIVE_FILE:
+                assert (Path(caller).name, line) == ("child.py", called_at)
+                named[function] += 1
+    expected = {"zlib.compress", "reader.unpacker.decompress", "decompress", "time.sleep", "sorted"}
+    if child.version < (3, 11):
+        expected = set()
+    assert expected - {"zlib.compress"} <= named.keys() <= expected | {"work", "len", "range"}, named
