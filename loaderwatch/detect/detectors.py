@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Text
-from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.facts import ANSWER_WAIT, LONGER_STEP, SCRIPT_WORK
 from loaderwatch.core.records import ProfilePart
 from loaderwatch.detect import codes, sample_timeout
 from loaderwatch.detect.crash import caught_errors, killed, unexplained
@@ -159,6 +159,13 @@ def all_rules() -> Iterator[tuple[Family, Rule]]:
             yield family, rule
 
 
+_IN_STEPS: Final = (SCRIPT_WORK, LONGER_STEP, ANSWER_WAIT)
+"""Stacks that are taken because usual steps take long. ``LONG_STEP`` is a single one, as no other step is."""
+_PARTS: Final = {
+    rule.id: ProfilePart.STEP if rule.stacks in _IN_STEPS else family.part for family, rule in all_rules()
+}
+
+
 def detect(run: RunEvidence) -> list[Finding]:
     """Return the findings of a run in a window, one per cause with its effects, the worst first.
 
@@ -175,10 +182,9 @@ def detect(run: RunEvidence) -> list[Finding]:
             new = look(run if family.judges_standstills else moving)
             if not family.judges_standstills:
                 new = [_of_before(finding, still) for finding in new]
-            if family.part is not None:
-                new = [with_lines(run, finding, family.part) for finding in new]
             for finding in new:
-                findings.setdefault(finding.key, finding)
+                part = _PARTS.get(finding.rule, family.part)
+                findings.setdefault(finding.key, finding if part is None else with_lines(run, finding, part))
     if window.summed:
         findings = {key: _in_part(finding, window) for key, finding in findings.items()}
     folded = fold([finding for finding in findings.values() if not finding.is_past])

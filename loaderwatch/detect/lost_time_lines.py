@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from loaderwatch.core.answers import Text
@@ -11,6 +13,8 @@ from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.known_costs import costs_of
 
+OF_ONE_LOADER: Final = (ProfilePart.FETCH, ProfilePart.EVALUATION)
+"""Parts whose samples name the loader of a finding. Between epochs, for example, no loader is iterated."""
 LEAST_RATIO = threshold(0.1, "ratio", "chosen: the largest line below this explains next to nothing")
 
 
@@ -22,7 +26,7 @@ def with_lines(run: RunEvidence, finding: Finding, part: ProfilePart) -> Finding
     ranks = [rank for rank in run.live_ranks if finding.rank in (None, rank.rank)]
     if not ranks:
         return finding
-    loader = None if part is ProfilePart.BOUNDARY else finding.loader  # between epochs no loader is iterated
+    loader = finding.loader if part in OF_ONE_LOADER else None
     rank = max(ranks, key=lambda rank: rank.profile(part, loader).samples)
     also = lines_of(rank, part, loader)
     return msgspec.structs.replace(finding, also=[*finding.also, *also]) if also else finding

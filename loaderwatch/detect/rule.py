@@ -38,7 +38,8 @@ class Family:
     rules: tuple[Rule, ...]
     # The functions that apply the rules and decide between them; empty if each rule's own function does.
     asked: tuple[Detector, ...] = ()
-    part: ProfilePart | None = None  # the part of the training whose sampled lines are named with a finding
+    # Its sampled lines are named with a finding, unless the rule takes stacks in steps.
+    part: ProfilePart | None = None
     judges_standstills: bool = False  # looks also at spans that may stand still, where speed is not known
 
     @property

@@ -19,7 +19,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import ProfilePartName, ThreadStateName
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import NATIVE_FILE
-from loaderwatch.core.records import ProfilePart, ThreadState
+from loaderwatch.core.records import LEAST_SAMPLES, ProfilePart, ThreadState
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.stacks import Frame, threads, user_frame
 from loaderwatch.detect.measures.statistics import ratio, wilson
@@ -116,6 +116,18 @@ class Profile:
         low, high = wilson(samples, self.samples)
         share = samples / self.samples
         return Line(frame, samples, share, low, high, _shares(stacks), called.most_common(1)[0][0])
+
+    def usual_line(self, shows: Callable[[Sequence[Frame]], bool]) -> Frame | None:
+        """Return the user's line with most samples among the stacks for which ``shows`` is true.
+
+        The frames have the innermost first. None with fewer than ``LEAST_SAMPLES`` such samples.
+        """
+        by_line: Counter[Frame] = Counter()
+        for stack in self.stacks:
+            frame = user_frame(stack.frames)
+            if frame is not None and shows(stack.frames):
+                by_line[frame] += stack.samples
+        return by_line.most_common(1)[0][0] if by_line.total() >= LEAST_SAMPLES else None
 
     def ratio(self, shows: Callable[[Sequence[Frame]], bool]) -> float:
         """Return the share (0 to 1) of the samples with a stack for which ``shows`` is true of its frames.

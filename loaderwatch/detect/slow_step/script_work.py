@@ -14,7 +14,7 @@ On a GPU the loop may be ahead of such work; ``sawtooth`` finds what it costs th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -22,15 +22,17 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.codes import INPUT_BOUND
 from loaderwatch.detect.codes import SLOW_STEP as CODE
-from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
+    Frame,
     code_line,
     collective,
     computes_tensors,
@@ -103,7 +105,25 @@ def _worst(run: RunEvidence, kind: Kind) -> list[Finding]:
         for pace in rank.paces
         if (work := _work(rank.rows, pace, run.limits)) is not None and work.kind == kind
     ]
-    return [_finding(max(works, key=lambda work: work.share * work.seen_part), run.limits)] if works else []
+    if not works:
+        return []
+    worst = max(works, key=lambda work: work.share * work.seen_part)
+    return [_finding(worst, _line(worst, run.ranks[worst.pace.rank.rank]), run.limits)]
+
+
+def _line(work: ScriptWork, rank: RankEvidence) -> Frame | None:
+    """Return the line of the work: the one with most samples, or that of a stack if there are few samples.
+
+    Samples do not tell which statements feed the model. So data is made in the function of that stack.
+    """
+    usual = user_frame(main_frames(usual_stack(work.dumps)))
+
+    def shows(frames: Sequence[Frame]) -> bool:
+        frame = user_frame(frames)
+        same = work.kind != "data" or (frame and usual and frame.function == usual.function)
+        return bool(same) and works_aside(frames)
+
+    return rank.profile(ProfilePart.STEP).usual_line(shows) or usual
 
 
 def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
@@ -172,7 +192,7 @@ def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
     return "other" if computes_tensors(frames) else "work"
 
 
-def _finding(work: ScriptWork, limits: Limits) -> Finding:
+def _finding(work: ScriptWork, line: Frame | None, limits: Limits) -> Finding:
     rank, dump = work.pace.rank, usual_stack(work.dumps)
     # A remark has its own key, so that a pause that costs more becomes another incident.
     remark = work.kind == "other"
@@ -188,7 +208,7 @@ def _finding(work: ScriptWork, limits: Limits) -> Finding:
         params={
             "lost_ratio": work.share,
             "elapsed_s": work.elapsed_s,
-            "line": code_line(user_frame(main_frames(dump))),
+            "line": code_line(line),
             "script_s": work.script_s,
             "step_s": work.step_s,
         },

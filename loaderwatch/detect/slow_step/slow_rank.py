@@ -12,13 +12,19 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import SCRIPT_WORK
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, ProfilePart
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.codes import SLOW_STEP as CODE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
-from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import (
+    beside_model,
+    main_frames,
+    user_frame,
+    usual_stack,
+    works_aside,
+)
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.window import RankWindow
 
@@ -45,7 +51,7 @@ def detect(run: RunEvidence) -> list[Finding]:
     lasts = coupling.iterations * own.iteration_s >= LASTING_RATIO * past_s
     larger = _larger_batches(awaited.rows, [run.ranks[other].rows for other in coupling.waiting])
     dump = usual_stack(beside_model(awaited.passing_stacks.get(SCRIPT_WORK, [])))
-    frame = user_frame(main_frames(dump))
+    frame = awaited.profile(ProfilePart.STEP).usual_line(works_aside) or user_frame(main_frames(dump))
     return [
         Finding(
             key=f"{CODE}:gpu:rank{rank}",

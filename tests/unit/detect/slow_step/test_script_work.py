@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, Call
+from loaderwatch.core.records import ProfilePart
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
+from tests.fakes.profiles import OWN, PICTURE
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.test_lost_time_lines import sampled
 
 DISTANCE = stacks.main_in(user="edit_distance")
 
@@ -71,6 +75,19 @@ def test_the_line_and_what_it_costs() -> None:
     assert finding.gain_ceiling_ratio == pytest.approx(0.55, abs=0.01)
     assert finding.lost_s == pytest.approx(33, abs=1)
     assert len(finding.stacks) == 1
+
+
+def test_many_samples_know_the_line_better_than_a_few_stacks() -> None:
+    """The stacks of the model among them do not count, nor do too few samples."""
+    window = run(worked())
+    counts = {OWN: 70, PICTURE: 30}
+    for samples, line in ((1, "faces.py:60 in size"), (8, "train.py:61 in edit_distance")):
+        few = {stack: count // samples for stack, count in counts.items()}
+        rank = sampled(window.ranks[0], few, part=ProfilePart.STEP, worker=-1)
+        (finding,) = detect(RunEvidence(replace(window, ranks={0: rank})))
+        assert f"to script code, seen at {line}: 100 ms" in finding.title
+        share = "70 % of the loop's own time is at faces.py:60 in size: 100 % running (100 samples)."
+        assert finding.cause.endswith(share) == (samples == 1)
 
 
 def test_stacks_that_came_too_late_do_not_count() -> None:
