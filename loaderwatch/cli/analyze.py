@@ -161,7 +161,9 @@ def _more(analysis: _Analysis, source: RunSource, args: argparse.Namespace) -> _
     """Return the analysis with the settings and the profile that the arguments ask for."""
     if args.what_if:
         analysis = replace(analysis, settings=_settings(source))
-    return analysis if args.json else replace(analysis, profile=heaviest_profile(source, args.attempt))
+    return (
+        analysis if args.json else replace(analysis, profile=heaviest_profile(source, attempt=args.attempt))
+    )
 
 
 def _settings(source: RunSource) -> list[WhatIf]:

@@ -47,13 +47,19 @@ def profiles(
             return _recorded(source, parts, rank)
 
 
-def heaviest_profile(source: RunSource, attempt: int | None = None) -> Profile | None:
+def heaviest_profile(
+    source: RunSource,
+    parts: tuple[ProfilePartName, ...] = PARTS,
+    rank: int | None = None,
+    attempt: int | None = None,
+) -> Profile | None:
     """Return the profile of the part that lost the most time; None if there is none.
 
-    It has the most samples, because samples are taken in proportion to the lost time.
+    It has the most samples, because samples are taken in proportion to the lost time. Arguments and errors
+    are those of ``profiles``.
     """
-    found = profiles(source, PARTS, attempt=attempt)
-    return max(found, key=lambda profile: profile.samples, default=None)
+    found = profiles(source, parts, rank, attempt)
+    return max(found, key=lambda profile: profile.samples + profile.unread, default=None)
 
 
 def _served(

@@ -12,7 +12,7 @@ import msgspec
 from loaderwatch.cli.flags import add_data_dir, path, seconds
 from loaderwatch.cli.profile_files import collapsed, speedscope
 from loaderwatch.cli.profile_lines import profile_lines, why_empty
-from loaderwatch.cli.profile_source import PARTS, profiles
+from loaderwatch.cli.profile_source import PARTS, heaviest_profile
 from loaderwatch.cli.recordings.export import CannotWrite
 from loaderwatch.cli.run_source import open_run, pick
 from loaderwatch.core.answers import Param, Profile, Stack
@@ -83,17 +83,17 @@ def run(args: argparse.Namespace) -> int:
 def _profile(args: argparse.Namespace) -> int:
     if args.output and not args.format:
         raise ConfigError("--output needs --format: collapsed or speedscope")
-    of = args.of or PARTS[0]
+    parts = (args.of,) if args.of else PARTS
     with open_run(args.which, args.data_dir) as source:
-        found = profiles(source, (of,), args.rank)
-    if not found or not (found[0].samples or args.json):
-        raise NoStacks(why_empty(of, found[0].unread if found else 0))
+        profile = heaviest_profile(source, parts, args.rank)
+    if profile is None or not (profile.samples or args.json):
+        raise NoStacks(why_empty(*(parts[0], 0) if profile is None else (profile.of, profile.unread)))
     if args.json:
-        print(json.dumps(msgspec.to_builtins(found[0]), indent=2))
+        print(json.dumps(msgspec.to_builtins(profile), indent=2))
     elif args.format:
-        _export(found[0], source.run_id, args.format, args.output)
+        _export(profile, source.run_id, args.format, args.output)
     else:
-        print("\n".join(profile_lines(found[0])))
+        print("\n".join(profile_lines(profile)))
     return 0
 
 

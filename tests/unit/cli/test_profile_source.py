@@ -57,7 +57,7 @@ def test_a_file_is_asked_by_the_servers_query(data_dir: Path) -> None:
     with open_run(str(data_dir / "runs" / "run-1.duckdb"), None) as source:
         assert isinstance(source, FiledRun)
         step, fetch = profiles(source, ("step", "fetch"), 0)
-        heaviest = heaviest_profile(source, 1)
+        heaviest = heaviest_profile(source, attempt=1)
         assert profiles(source, ("fetch",), 7)[0].samples == 0
         with pytest.raises(UnknownAttempt):
             profiles(source, ("fetch",), attempt=2)

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from loaderwatch.cli import analyze, main, stacks
+from loaderwatch.cli import main, profile_source
+from loaderwatch.cli.profile_source import PARTS
 from loaderwatch.cli.run_source import RunSource
 from loaderwatch.core import wire
 from loaderwatch.core.answers import Profile
@@ -29,12 +30,13 @@ def answer(monkeypatch: pytest.MonkeyPatch, *found: Profile) -> list[tuple[tuple
     """Answer every question with these profiles, and return the questions: the parts and the rank."""
     asked: list[tuple[tuple[str, ...], int | None]] = []
 
-    def profiles(source: RunSource, parts: tuple[str, ...], rank: int | None) -> list[Profile]:
+    def profiles(
+        source: RunSource, parts: tuple[str, ...], rank: int | None, attempt: int | None
+    ) -> list[Profile]:
         asked.append((parts, rank))
         return list(found)
 
-    monkeypatch.setattr(stacks, "profiles", profiles)
-    monkeypatch.setattr(analyze, "heaviest_profile", lambda source, attempt: next(iter(found), None))
+    monkeypatch.setattr(profile_source, "profiles", profiles)
     return asked
 
 
@@ -44,16 +46,17 @@ def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, s
     return code, shown.out, shown.err
 
 
-def test_a_fetch_is_shown_unless_another_part_is_named(
+def test_the_part_that_lost_most_is_shown_unless_one_is_named(
     run_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = answer(monkeypatch, zip_profile())
+    few = zip_profile(of="step", samples=700, unread=20)
+    asked = answer(monkeypatch, few, zip_profile(), few)
     code, out, _ = printed(capsys, "stacks", run_file, "--profile")
     assert code == 0
     assert out.startswith("fetch: 812 samples of 2 ranks in 3 min 20 s: 61 % running")
     assert "zip_faces.py:48 in __getitem__" in out
     printed(capsys, "stacks", run_file, "--profile", "--of", "step", "--rank", "1")
-    assert asked == [(("fetch",), None), (("step",), 1)]
+    assert asked == [(PARTS, None), (("step",), 1)]
 
 
 def test_json_is_the_answer_itself(
