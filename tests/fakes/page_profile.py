@@ -146,6 +146,7 @@ def _lines(stacks: list[CountedStack], samples: int, of: ProfilePartName) -> lis
                 calls=called[-1].function if called else None,
                 per_sample_s=0.0311 * share if of == "fetch" else None,
                 per_batch_s=None if of == "fetch" else 0.18 * share,
+                speedup=1 / (1 - min(share, 0.55)) if of == "fetch" else 1 / (1 - 0.4 * share),
             )
         )  # fmt: skip
     return sorted(lines, key=lambda line: -line.share)

@@ -43,8 +43,8 @@
  *   unread: number, states: Object<string, number>, lines: ProfileLine[], stacks: CountedStack[]}} Profile
  * @typedef {{file: string, line: number, function: string, library: boolean}} ProfileFrame
  * @typedef {{file: string, line: number, function: string, share: number, low: number, high: number,
- *   states: Object<string, number>, calls: string|null, per_sample_s: number|null,
- *   per_batch_s: number|null}} ProfileLine
+ *   states: Object<string, number>, calls: string|null, per_sample_s: number|null, per_batch_s: number|null,
+ *   speedup: number|null}} ProfileLine
  * @typedef {"fetch"|"step"|"evaluation"|"boundary"} ProfilePartName
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
  *   mean: (number|null)[], max: (number|null)[]}} Series

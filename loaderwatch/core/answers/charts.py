@@ -171,6 +171,7 @@ class ProfileLine(msgspec.Struct, frozen=True, kw_only=True):
     calls: str | None = None  # the library's function that it usually is in; None: its own code
     per_sample_s: float | None = None  # of a dataset's sample, for "fetch"
     per_batch_s: float | None = None  # of a batch or step
+    speedup: float | None = None  # if it took no time, the loop would be at most so many times as fast
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

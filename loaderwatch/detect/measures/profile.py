@@ -189,6 +189,7 @@ def answer(
     ranks: Sequence[int],
     sample_s: float | None = None,
     batch_s: float | None = None,
+    loop_ratio: float | None = None,
 ) -> answers.Profile:
     """Return a profile as in the API, with at most ``MOST_STACKS`` stacks and lines.
 
@@ -198,6 +199,7 @@ def answer(
         ranks: the ranks that it is of.
         sample_s: seconds of a fetch per sample of the dataset, on average; None if not known.
         batch_s: seconds of a fetch, or of a step's own work, on average; None if not known.
+        loop_ratio: the share (0 to 1) of the loop's time that it waits for fetches, or does its own work.
     """
     return answers.Profile(
         of=of,
@@ -219,6 +221,7 @@ def answer(
                 calls=line.calls,
                 per_sample_s=None if sample_s is None else line.share * sample_s,
                 per_batch_s=None if batch_s is None else line.share * batch_s,
+                speedup=None if loop_ratio is None else _speedup(of, line.share, loop_ratio),
             )
             for line in profile.lines[:MOST_STACKS]
         ],
@@ -239,6 +242,16 @@ def answer(
             for stack in profile.stacks[:MOST_STACKS]
         ],
     )
+
+
+def _speedup(of: ProfilePartName, share: float, loop_ratio: float) -> float | None:
+    """Return how many times as fast the loop would be at most without a line; None if that is endless.
+
+    A loop that waits for fetches needs their time, so an iteration becomes shorter by the line's share of a
+    fetch at most. It cannot lose more than its wait. Steps lose the line's share of their own work.
+    """
+    saved = min(share, loop_ratio) if of == "fetch" else share * loop_ratio
+    return 1 / (1 - saved) if saved < 1 else None
 
 
 def _shares(stacks: Sequence[StackCount]) -> dict[ThreadStateName, float]:

@@ -183,6 +183,8 @@ class StoredProfile:
     ``counts`` are rows of the table ``profile`` without its loaders and workers. They are summed over time:
     ``t_ns`` is the last one. ``sample_s`` and ``batch_s`` are the average fetch per sample of the dataset and
     per batch, in seconds, for a profile of fetches. For one of steps, ``batch_s`` is a step's own work.
+    ``loop_ratio`` is the share (0 to 1) of the loop's time that it waits for data, or works for itself. It is
+    of the rank where that is largest.
     """
 
     counts: Columns
@@ -190,6 +192,7 @@ class StoredProfile:
     first_ns: int | None  # when the first counts were taken, ns UTC
     sample_s: float | None
     batch_s: float | None
+    loop_ratio: float | None
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ const FIRST_LINES = 5;
 const MOST_STACKS = 2;
 /** States of a line with a smaller share are left out of its row, and at most this number is in it. */
 const LEAST_STATE = 0.1;
+/** A line that could save less is shown without its speed-up. As in cli/profile_lines.py. */
+const LEAST_SPEEDUP = 1.05;
 const MOST_STATES = 2;
 /** Height of a row of the picture. `profile.css` has the same. */
 export const ROW_PX = 28;
@@ -448,22 +450,26 @@ function lineRows(line, heads, profile, state, act) {
       cell(per, duration(line.per_sample_s ?? line.per_batch_s), true),
       cell(
         does,
-        h(
-          "ul",
-          { class: "does" },
-          largest(sorted(line.states)).map(({ state, share }) =>
-            h(
-              "li",
-              { key: state },
-              h("i", {
-                class: STATES[state].hatch ? "hatch" : "",
-                style: { "--swatch": `var(--${STATES[state].color})` },
-                "aria-hidden": "true",
-              }),
-              say("thread-state-share", { state, share_ratio: share }),
+        [
+          h(
+            "ul",
+            { class: "does" },
+            largest(sorted(line.states)).map(({ state, share }) =>
+              h(
+                "li",
+                { key: state },
+                h("i", {
+                  class: STATES[state].hatch ? "hatch" : "",
+                  style: { "--swatch": `var(--${STATES[state].color})` },
+                  "aria-hidden": "true",
+                }),
+                say("thread-state-share", { state, share_ratio: share }),
+              ),
             ),
           ),
-        ),
+          (line.speedup ?? 0) >= LEAST_SPEEDUP &&
+            h("small", {}, say("profile-without", { times: line.speedup })),
+        ],
       ),
       cell(
         calls,

@@ -1187,6 +1187,7 @@ profile-per = { $per ->
         [boundary] Per boundary
        *[batch] Per batch
     }
+profile-without = without it: at most { THREE_DIGITS($times) }× as fast
 profile-does = What it does
 profile-calls = Mostly in
 profile-own-code = its own code

@@ -52,6 +52,7 @@ def profile(snapshot: Snapshot, part: int, rank: int | None, start_ns: int, end_
         int(columns[-1].min()) if rows else None,
         sample_s,
         batch_s,
+        _loop_ratio(snapshot, part, start_ns, end_ns, of_rank),
     )
 
 
@@ -73,6 +74,21 @@ def _usual_s(
         return None, None
     *sample_s, batch_s = snapshot.execute(query).fetchall()[0]
     return _known(sample_s[0] if sample_s else None), _known(batch_s)
+
+
+def _loop_ratio(snapshot: Snapshot, part: int, start_ns: int, end_ns: int, of_rank: str) -> float | None:
+    """Return the largest share of a rank's loop that waits for data, or that is the loop's own work."""
+    measures = SOURCES["steps"].measures
+    lost_ns = {ProfilePart.FETCH: "wait_ns", ProfilePart.STEP: measures["other_ns"]}.get(ProfilePart(part))
+    if lost_ns is None:
+        return None
+    query = (
+        f"SELECT max(lost / whole) AS loop_ratio FROM (SELECT sum(({lost_ns}) / 1e9) AS lost, "
+        f"sum(({measures['iteration_ns']}) / 1e9) AS whole FROM steps "
+        f"WHERE counted = 1 AND request_ns >= {start_ns} AND request_ns < {end_ns}{of_rank} "
+        "GROUP BY rank) AS ranks WHERE whole > 0"
+    )
+    return _known(snapshot.execute(query).fetchall()[0][0])
 
 
 def _known(value: float | None) -> float | None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loaderwatch.core.answers import ProfilePartName
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import NATIVE_FILE
 from loaderwatch.core.records import TABLES, UNKNOWN, ProfilePart, ThreadState
@@ -154,3 +155,17 @@ def test_the_answer_has_the_outermost_frame_first_and_at_most_200_stacks() -> No
 def test_the_answer_of_no_samples() -> None:
     found = answer(_profile([], []), "step", [3])
     assert (found.samples, found.unread, found.start, found.lines, found.stacks) == (0, 0, None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("of", "loop_ratio", "speedup"),
+    [("fetch", 0.5, 2.0), ("fetch", 0.95, 10.0), ("step", 0.5, 1 / 0.55), ("fetch", None, None)],
+)
+def test_a_line_saves_its_share_of_the_fetch_and_no_more_than_the_wait(
+    of: ProfilePartName, loop_ratio: float | None, speedup: float | None
+) -> None:
+    first, second = answer(_profile([ZIP, OWN], [90, 10]), of, [0], loop_ratio=loop_ratio).lines
+    assert first.speedup == (None if speedup is None else pytest.approx(speedup))
+    assert (second.speedup or 1.0) <= 1 / 0.9 + 1e-9
+    (alone,) = answer(_profile([ZIP], [1]), "fetch", [0], loop_ratio=1.0).lines
+    assert alone.speedup is None

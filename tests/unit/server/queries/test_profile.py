@@ -83,6 +83,7 @@ def test_the_newest_attempt_of_all_ranks_unless_something_else_is_asked_for(stor
     (step,) = stored_profile(store, "run-1", "step").lines
     assert (step.share, step.per_sample_s) == (1.0, None)
     assert step.per_batch_s == pytest.approx(0.075)
+    assert step.speedup == pytest.approx(4.0), "a step of 100 ms has 25 ms of the model"
     assert stored_profile(store, "run-1", "boundary").lines == []
     assert stored_profile(store, "run-1", start=START, end=START + 100).samples == 201
     assert stored_profile(store, "run-1", start=START + 61.5, end=START + 100).ranks == [1]
@@ -106,8 +107,9 @@ def test_a_window_answers_like_the_store_of_the_same_time(store: DuckDBStore) ->
             mine, stores = profile_in(run, of, rank), stored_profile(store, "run-1", of, rank)
             for one, other in zip(mine.lines, stores.lines, strict=True):
                 assert one.per_batch_s == pytest.approx(other.per_batch_s)
-            rounded = [msgspec.structs.replace(line, per_batch_s=None) for line in stores.lines]
-            lines = [msgspec.structs.replace(line, per_batch_s=None) for line in mine.lines]
+                assert one.speedup == pytest.approx(other.speedup)
+            rounded = [msgspec.structs.replace(line, per_batch_s=None, speedup=None) for line in stores.lines]
+            lines = [msgspec.structs.replace(line, per_batch_s=None, speedup=None) for line in mine.lines]
             assert msgspec.structs.replace(mine, lines=lines) == msgspec.structs.replace(
                 stores, lines=rounded
             )
