@@ -13,6 +13,8 @@ from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.known_costs import costs_of
 
+SAMPLED: Final = ("sampled-line", "sampled-known-cost")
+"""The messages of this module."""
 OF_ONE_LOADER: Final = (ProfilePart.FETCH, ProfilePart.EVALUATION)
 """Parts whose samples name the loader of a finding. Between epochs, for example, no loader is iterated."""
 LEAST_RATIO = threshold(0.1, "ratio", "chosen: the largest line below this explains next to nothing")
@@ -40,7 +42,7 @@ def lines_of(rank: RankEvidence, part: ProfilePart, loader: int | None) -> list[
     line = profile.lines[0]
     texts = [
         Text(
-            "sampled-line",
+            SAMPLED[0],
             {
                 "part": part.name.lower(),
                 "share_ratio": line.share,
@@ -56,7 +58,13 @@ def lines_of(rank: RankEvidence, part: ProfilePart, loader: int | None) -> list[
     known = next((share for share in costs_of(counted) if share.is_fault), None)
     if known is not None:
         said = {"meaning": known.cost.meaning, "advice": known.cost.advice}
-        texts.append(
-            Text("sampled-known-cost", {"part": part.name.lower(), "share_ratio": known.ratio, **said})
-        )
+        texts.append(Text(SAMPLED[1], {"part": part.name.lower(), "share_ratio": known.ratio, **said}))
     return texts
+
+
+def with_newer_lines(old: Finding, new: Finding) -> Finding:
+    """Return a finding with the lines of a newer one of the same incident, if that one has any."""
+    lines = [text for text in new.also if text.id in SAMPLED]
+    if not lines:
+        return old
+    return msgspec.structs.replace(old, also=[*(text for text in old.also if text.id not in SAMPLED), *lines])

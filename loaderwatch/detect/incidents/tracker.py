@@ -15,8 +15,10 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.codes import HUNG
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.incidents.explained_findings import absorb, explains, graver, joined
+from loaderwatch.detect.lost_time_lines import with_newer_lines
 
 MOST_INCIDENT_SAMPLES: Final = threshold(
     64, "samples", "chosen: limits the sample indices that an incident keeps"
@@ -246,11 +248,12 @@ class Tracker:
     def _wavers(self, incident: Incident, new: Finding, now_ns: int) -> bool:
         """Whether a less sure rule of the same scenario is found for a moment only.
 
-        The measurements of the surer rule waver. Until it is gone for long, cause and severity stay.
+        The measurements of the surer rule waver. Until it is gone for long, cause and severity stay. A
+        standstill is no measurement: it alarms as soon as it is grave.
         """
         old = incident.finding
         lately = now_ns - self._told_ns[incident.key] < SURE_FOR_S * 1e9
-        is_less_sure = old.rule != new.rule and new.confidence < old.confidence
+        is_less_sure = old.rule != new.rule and new.confidence < old.confidence and new.code != HUNG
         return old.scenario == new.scenario and is_less_sure and lately
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
@@ -259,7 +262,7 @@ class Tracker:
         is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
         is_surer = old.scenario != new.scenario and new.confidence <= old.confidence
         keep_old = wavers or (is_surer and not is_graver)
-        base = old if keep_old else new
+        base = with_newer_lines(old, new) if keep_old else new
         if not keep_old:
             self._told_ns[incident.key] = now_ns
         indices = base.sample_indices

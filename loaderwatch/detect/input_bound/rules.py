@@ -24,6 +24,7 @@ from loaderwatch.core.facts import (
     LOCK_WAIT,
     StackDump,
 )
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound import (
     answer_causes,
@@ -167,9 +168,22 @@ PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
 }
 
 
+WAITS_FOR_STORAGE: Final[tuple[Cause, ...]] = (
+    storage_causes.slowed_down,
+    storage_causes.thrashing_cache,
+    storage_causes.warming_cache,
+    storage_causes.cold_first_epoch,
+)
+"""Rules that infer waits for storage from durations. Samples of busy fetches refute them."""
+BUSY_RATIO: Final = threshold(0.9, "ratio", "chosen: of the samples; so little is left for waits for storage")
+
+
 def explain(symptoms: Symptoms) -> Explanation:
     """Explain why the loop waits, by the first rule that fits; add the line that reads samples if known."""
-    explanations = ((rule, rule(symptoms)) for rule in PRECEDENCE[symptoms.bottleneck])
+    rules = PRECEDENCE[symptoms.bottleneck]
+    if symptoms.sampled_busy_ratio >= BUSY_RATIO:
+        rules = tuple(rule for rule in rules if rule not in WAITS_FOR_STORAGE)
+    explanations = ((rule, rule(symptoms)) for rule in rules)
     rule, explanation = next((rule, cause) for rule, cause in explanations if cause is not None)
     explanation = replace(explanation, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
     dump = None if explanation.stacks else usual_stack(_at_work(symptoms))

@@ -17,8 +17,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, ThreadStateName
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, LoaderInfo, StackDump
+from loaderwatch.core.records import LEAST_SAMPLES, ProfilePart
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.finding import known_evidence
@@ -32,6 +33,7 @@ from loaderwatch.detect.measures.stacks import beside_model, usual_stack
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
+BUSY_STATES: Final[tuple[ThreadStateName, ...]] = ("running", "runnable", "child")
 FEW_LATER_STEPS: Final = threshold(
     3, "steps", "chosen: fewer steps of later epochs say nothing about those epochs"
 )
@@ -189,6 +191,17 @@ class Symptoms:
         if self.short is False and self.ready_wait_ratio >= READY_RATIO and not nearly_short:
             return Bottleneck.HANDOVER
         return Bottleneck.WORKERS
+
+    @cached_property
+    def sampled_busy_ratio(self) -> float:
+        """Return the share (0 to 1) of the sampled fetch time that computes, awaits a CPU or a child process.
+
+        NaN with fewer than ``LEAST_SAMPLES`` samples.
+        """
+        profile = self.rank.profile(ProfilePart.FETCH, self.loader.loader)
+        if profile.samples < LEAST_SAMPLES:
+            return math.nan
+        return sum(profile.state_ratios.get(state, 0.0) for state in BUSY_STATES)
 
     def passing_stacks(self, why: str) -> list[StackDump]:
         """Return the stacks of this loader's workers that were taken for one reason, oldest first."""

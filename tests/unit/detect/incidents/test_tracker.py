@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident, Tracker
+from loaderwatch.detect.lost_time_lines import SAMPLED
 from tests.fakes.findings import finding_of
 from tests.unit.detect.build import T0, S
 
@@ -150,6 +152,28 @@ def test_a_less_sure_rule_alarms_nobody_while_the_surer_one_wavers() -> None:
     assert (incident.finding.rule, incident.finding.severity) == ("live-source", "info")
     (incident,) = tracker.update([slow], at(20)).updated
     assert (incident.finding.rule, incident.finding.severity) == ("slow-storage", "critical")
+
+
+def test_a_hang_alarms_although_a_surer_rule_was_only_a_remark() -> None:
+    """At first a process still read something."""
+    tracker = Tracker("run")
+    reads = finding("hung", scenario="S36", rule="a", severity="info", confidence=0.9)
+    tracker.update([reads], at(1))
+    silent = msgspec.structs.replace(reads, rule="b", severity="critical", confidence=0.7)
+    (incident,) = tracker.update([silent], at(2)).updated
+    assert incident.finding.severity == "critical"
+
+
+def test_a_kept_finding_takes_the_newer_lines() -> None:
+    tracker = Tracker("run")
+    opened(
+        tracker, rule="grows", confidence=0.85, also=[Text("still-reads"), Text(SAMPLED[0], {"samples": 20})]
+    )
+    lines = [Text(SAMPLED[0], {"samples": 40}), Text(SAMPLED[1], {})]
+    for second, new, kept in ((3, lines, lines), (4, [], lines)):
+        less_sure = finding(rule="in-each", confidence=0.75, also=[Text("is-slow"), *new])
+        (incident,) = tracker.update([less_sure], at(second)).updated
+        assert (incident.finding.rule, incident.finding.also) == ("grows", [Text("still-reads"), *kept])
 
 
 def test_a_graver_finding_takes_the_place_of_a_remark() -> None:

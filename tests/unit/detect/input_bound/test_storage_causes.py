@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.core.facts import AT_WORK, LOCK_WAIT
+from loaderwatch.core.records import ThreadState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
+from tests.fakes.profiles import OWN, PICTURE
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.test_lost_time_lines import sampled
 from tests.unit.detect.workers import alerts, on_host, only, starve, watch
 
 
@@ -55,6 +59,16 @@ class TestStepChange:
         assert isinstance(evidence["changed so long ago"], float)
         ago_s = (rank.now_ns - changed_ns) / 1e9
         assert evidence["changed so long ago"] == pytest.approx(ago_s, abs=2 * factor * usual + 1)
+
+    @pytest.mark.parametrize(("state", "is_storage"), [(ThreadState.DISK, True), (ThreadState.CHILD, False)])
+    def test_samples_that_show_other_work_refute_it(self, state: ThreadState, is_storage: bool) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=2)])
+        healthy(rank, 20, fetch=0.08, step=0.05, workers=2)
+        starve(rank, fetch=0.8, step=0.05, workers=2, cpu=0.02, seconds=20, seed=1)
+        window = run(rank)
+        rows = sampled(window.ranks[0], {OWN: 95, PICTURE: 5}, state=state)
+        (finding,) = detect(RunEvidence(replace(window, ranks={0: rows})))
+        assert (finding.scenario == "S10") == is_storage, finding.title
 
     @pytest.mark.parametrize(("wchan", "scenario"), [("wait_woken", "S08"), ("folio_wait_bit_common", "S10")])
     def test_what_is_asked_over_the_network_is_no_storage(self, wchan: str, scenario: str) -> None:
