@@ -161,9 +161,16 @@ def all_rules() -> Iterator[tuple[Family, Rule]]:
 
 _IN_STEPS: Final = (SCRIPT_WORK, LONGER_STEP, ANSWER_WAIT)
 """Stacks that are taken because usual steps take long. ``LONG_STEP`` is a single one, as no other step is."""
-_PARTS: Final = {
-    rule.id: ProfilePart.STEP if rule.stacks in _IN_STEPS else family.part for family, rule in all_rules()
-}
+
+
+def _part(family: Family, rule: Rule) -> ProfilePart | None:
+    """Return the part whose lines are named with a finding. Waits for data ask for answers in fetches."""
+    in_steps = rule.stacks == SCRIPT_WORK or (family.part is None and rule.stacks in _IN_STEPS)
+    return ProfilePart.STEP if in_steps else family.part
+
+
+PARTS: Final = {rule.id: _part(family, rule) for family, rule in all_rules()}
+"""By rule, the part whose lines are named with its findings; None if none are."""
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -183,7 +190,7 @@ def detect(run: RunEvidence) -> list[Finding]:
             if not family.judges_standstills:
                 new = [_of_before(finding, still) for finding in new]
             for finding in new:
-                part = _PARTS.get(finding.rule, family.part)
+                part = PARTS.get(finding.rule, family.part)
                 findings.setdefault(finding.key, finding if part is None else with_lines(run, finding, part))
     if window.summed:
         findings = {key: _in_part(finding, window) for key, finding in findings.items()}

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from loaderwatch.core.records import ProfilePart, ThreadState
-from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.detectors import FAMILIES, PARTS, detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, text_of
+from loaderwatch.detect.rule import Family
 from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts import say
 from tests.fakes.profiles import GET, OPEN, OWN, PICTURE, TEXTS, text
@@ -57,6 +58,19 @@ def test_the_line_of_most_samples_is_named() -> None:
     )
     assert "读取时间的 60% 在 faces.py:60" in cause(finding, "zh")
     assert "ZipFile" not in finding.advice
+
+
+def test_each_rule_names_the_lines_of_the_part_that_loses_time() -> None:
+    waits = {rule.id for rule in family_of("input-bound").rules}
+    assert {PARTS[rule] for rule in waits - {"data-made-in-loop"}} == {ProfilePart.FETCH}
+    assert PARTS["data-made-in-loop"] == PARTS["answers-awaited-in-steps"] == ProfilePart.STEP
+    assert PARTS["evaluation-waits"] == ProfilePart.EVALUATION
+    assert PARTS["workers-restarted-each-epoch"] == ProfilePart.BOUNDARY
+    assert PARTS["own-work-in-steps"] is PARTS["gpu-waits-for-loop"] is None
+
+
+def family_of(code: str) -> Family:
+    return next(family for family in FAMILIES if family.code == code)
 
 
 def test_a_known_cost_brings_its_advice() -> None:
