@@ -18,6 +18,10 @@ MOST_SOURCE: Final = 1 << 20
 MOST_CALL: Final = 1 << 14
 """Bytes of the longest text of a call that is parsed."""
 MOST_NAME: Final = 100
+_FLAGS: Final = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")
+)
+"""A pipe or terminal neither blocks nor takes over. Windows has other flags."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+)?import[ \t]+(?P<names>\([^)]*\)|[^\n#;]*)", re.MULTILINE
 )
@@ -62,7 +66,7 @@ def native_call(pid: int, file: str, location: Location, since_s: float) -> str 
 def _source(path: str, since_s: float) -> str | None:
     """Return a source file's text with line ends of one byte; None if it cannot be read or is too new."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        number = os.open(path, _FLAGS)
     except (OSError, ValueError):
         return None
     try:

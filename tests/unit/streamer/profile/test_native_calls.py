@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,19 @@ def test_a_relative_file_is_in_the_folder_of_the_process(
     (tmp_path / "train.py").write_text("len(x)\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert native_call(os.getpid(), "train.py", Location(1, 1, 0, 6), math.inf) == "len"
+
+
+def test_a_system_without_these_flags_reads_files_all_the_same(tmp_path: Path) -> None:
+    """As Windows: a fault here would end the sampler."""
+    file = tmp_path / "train.py"
+    file.write_text("len(x)\n", encoding="utf-8")
+    code = f"""
+import math, os
+del os.O_NONBLOCK, os.O_NOCTTY, os.O_CLOEXEC
+from loaderwatch.streamer.profile.native_calls import Location, native_call
+print(native_call(os.getpid(), {str(file)!r}, Location(1, 1, 0, 6), math.inf))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("len\n", "")
