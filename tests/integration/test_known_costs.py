@@ -115,6 +115,6 @@ def test_the_same_call_with_a_small_share_is_not_blamed(
     name: str, trainings: dict[tuple[str, float], Future[Trained]]
 ) -> None:
     trained = trainings[name, SIBLING].result()
-    assert trained.findings, "nothing was found"
+    assert trained.profile["samples"] >= 100
     assert say(ROWS[name].meaning) not in trained.causes
     assert trained.truth == pytest.approx(SIBLING, abs=0.02)
