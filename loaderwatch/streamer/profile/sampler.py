@@ -48,6 +48,8 @@ AGAIN_NS: Final = 900 * SECOND_NS
 """
 ASK_NS: Final = 5 * SECOND_NS
 """Least time between two signals to a rank's processes, where their memory cannot be read."""
+STOP_S: Final = 5.0
+"""Longest wait for the sampling thread at the end, in seconds."""
 _ON_CPU: Final = frozenset({ThreadState.RUNNING, ThreadState.RUNNABLE})
 HOUR_NS: Final = 3600 * SECOND_NS
 _LINE: Final = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
@@ -175,10 +177,10 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """End sampling and wait for the thread."""
+        """End sampling. A thread that reads a source file from a dead mount is not awaited."""
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_S)
 
     def watch(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]]) -> None:
         """Renew what is known of the ranks. ``usual_ns``: the usual (wait, step) of each rank."""
