@@ -59,7 +59,7 @@ def heaviest_profile(
     are those of ``profiles``.
     """
     found = profiles(source, parts, rank, attempt)
-    return max(found, key=lambda profile: profile.samples + profile.unread, default=None)
+    return max(found, key=lambda profile: (profile.samples, profile.unread), default=None)
 
 
 def _served(
