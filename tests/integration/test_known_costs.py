@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,6 +104,10 @@ def test_a_known_cost_that_is_the_fault_is_named(
     assert say(row.meaning) in trained.causes, trained.causes
     assert say(row.advice) in trained.advice
     lines = trained.profile["lines"]
+    first = next(line for line in lines if line["function"] not in ("compute", "main"))
+    source, begins = inspect.getsourcelines(MAKERS[name])
+    assert begins <= first["line"] < begins + len(source), first
+    assert f"known_costs.py:{first['line']}" in trained.causes
     # Between two fetches the loop waits as well, for the batch to be handed over.
     shares = {
         name: sum(line["share"] for line in lines if line["function"] == name) for name in ("compute", "main")
