@@ -20,7 +20,7 @@ _LEAST_STATE: Final = 0.1
 """Smallest share of a line's samples for which its state is printed."""
 _LEAST_REST: Final = 0.005
 """A smaller rest would be printed as 0 %."""
-LEAST_SPEEDUP: Final = 1.05
+_LEAST_SPEEDUP: Final = 1.05
 """A line that could save less is shown without its speed-up."""
 _GAP: Final = "  "
 
@@ -135,7 +135,6 @@ def _place(line: ProfileLine, short: Mapping[str, str]) -> list[str]:
     where: dict[str, Param] = {"file": short[line.file], "line": line.line, "function": line.function}
     states = in_own_language("profile-states", states=_states(line.states, _LEAST_STATE))
     calls = [] if line.calls is None else [f"→ {line.calls}"]
-    free = (
-        [] if (line.speedup or 0.0) < LEAST_SPEEDUP else [in_own_language("profile-free", times=line.speedup)]
-    )
-    return [say(Text("code-line", where), own_language()), *calls, states, *free]
+    times = line.speedup or 1.0
+    without = [in_own_language("profile-without-line", times=times)] if times >= _LEAST_SPEEDUP else []
+    return [say(Text("code-line", where), own_language()), *calls, states, *without]

@@ -13,7 +13,9 @@ from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.known_costs import costs_of
 
-SAMPLED: Final = ("sampled-line", "sampled-known-cost")
+LINE: Final = "sampled-line"
+KNOWN_COST: Final = "sampled-known-cost"
+SAMPLED: Final = (LINE, KNOWN_COST)
 """The messages of this module."""
 OF_ONE_LOADER: Final = (ProfilePart.FETCH, ProfilePart.EVALUATION)
 """Parts whose samples name the loader of a finding. Between epochs, for example, no loader is iterated."""
@@ -42,7 +44,7 @@ def lines_of(rank: RankEvidence, part: ProfilePart, loader: int | None) -> list[
     line = profile.lines[0]
     texts = [
         Text(
-            SAMPLED[0],
+            LINE,
             {
                 "part": part.name.lower(),
                 "share_ratio": line.share,
@@ -58,7 +60,7 @@ def lines_of(rank: RankEvidence, part: ProfilePart, loader: int | None) -> list[
     known = next((share for share in costs_of(counted) if share.is_fault), None)
     if known is not None:
         said = {"meaning": known.cost.meaning, "advice": known.cost.advice}
-        texts.append(Text(SAMPLED[1], {"part": part.name.lower(), "share_ratio": known.ratio, **said}))
+        texts.append(Text(KNOWN_COST, {"part": part.name.lower(), "share_ratio": known.ratio, **said}))
     return texts
 
 

@@ -34,6 +34,7 @@ from loaderwatch.detect.measures.statistics import comb_period, mean, median, qu
 from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
 BUSY_STATES: Final[tuple[ThreadStateName, ...]] = ("running", "runnable", "child")
+"""States of a sampled thread that does not wait for storage."""
 FEW_LATER_STEPS: Final = threshold(
     3, "steps", "chosen: fewer steps of later epochs say nothing about those epochs"
 )

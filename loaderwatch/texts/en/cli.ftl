@@ -278,7 +278,7 @@ profile-each = { DURATION($each_s) }/{ $unit ->
         [step] step
        *[batch] batch
     }
-profile-free = if it took no time: at most { DECIMAL($times) } times as fast
+profile-without-line = without it: at most { DECIMAL($times) } times as fast
 profile-rest = The rest: { PERCENT($rest_ratio) }{ $more ->
         [0] { "" }
         [one] , with { $more } other line

@@ -252,7 +252,7 @@ profile-each = { DURATION($each_s) }/{ $unit ->
         [step] 步
        *[batch] 批次
     }
-profile-free = 若它不耗时，速度最多是现在的 { DECIMAL($times) } 倍
+profile-without-line = 没有它，速度最多是现在的 { DECIMAL($times) } 倍
 profile-rest = 其余：{ PERCENT($rest_ratio) }{ $more ->
         [0] { "" }
        *[other] ，另有 { $more } 行代码

@@ -24,7 +24,7 @@ share     95 %           time  line → call of a library, and what it does
  92 %  89–95 %   12 ms/sample  zip_faces.py:48 in __getitem__
                                → zipfile._RealGetContents
                                80 % running and 20 % disk
-                               if it took no time: at most 2.1 times as fast
+                               without it: at most 2.1 times as fast
   5 %    2–8 %  0.7 ms/sample  zip_faces.py:52 in __getitem__  100 % running
 The rest: 3 %.
 """
@@ -34,7 +34,7 @@ CHINESE = """\
 占比     95%           用时  代码行 → 调用的库函数，以及在做什么
  92%  89–95%   12 毫秒/样本  zip_faces.py:48（__getitem__）
                              → zipfile._RealGetContents  运行 80% 和等磁盘 20%
-                             若它不耗时，速度最多是现在的 2.1 倍
+                             没有它，速度最多是现在的 2.1 倍
   5%    2–8%  0.7 毫秒/样本  zip_faces.py:52（__getitem__）  运行 100%
 其余：3%。
 """

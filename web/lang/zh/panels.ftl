@@ -1064,7 +1064,7 @@ profile-per = { $per ->
         [boundary] 每次交界
        *[batch] 每个批次
     }
-profile-without = 没有它，速度最多 { THREE_DIGITS($times) } 倍
+profile-without = 没有它，速度最多是现在的 { THREE_DIGITS($times) } 倍
 profile-does = 在做什么
 profile-calls = 多在
 profile-own-code = 自身代码

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.core.answers import Text
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident, Tracker
-from loaderwatch.detect.lost_time_lines import SAMPLED
+from loaderwatch.detect.lost_time_lines import KNOWN_COST, LINE
 from tests.fakes.findings import finding_of
 from tests.unit.detect.build import T0, S
 
@@ -166,10 +166,8 @@ def test_a_hang_alarms_although_a_surer_rule_was_only_a_remark() -> None:
 
 def test_a_kept_finding_takes_the_newer_lines() -> None:
     tracker = Tracker("run")
-    opened(
-        tracker, rule="grows", confidence=0.85, also=[Text("still-reads"), Text(SAMPLED[0], {"samples": 20})]
-    )
-    lines = [Text(SAMPLED[0], {"samples": 40}), Text(SAMPLED[1], {})]
+    opened(tracker, rule="grows", confidence=0.85, also=[Text("still-reads"), Text(LINE, {"samples": 20})])
+    lines = [Text(LINE, {"samples": 40}), Text(KNOWN_COST, {})]
     for second, new, kept in ((3, lines, lines), (4, [], lines)):
         less_sure = finding(rule="in-each", confidence=0.75, also=[Text("is-slow"), *new])
         (incident,) = tracker.update([less_sure], at(second)).updated
